@@ -108,7 +108,8 @@ _OF_BOTH = re.compile(
     re.IGNORECASE,
 )
 _COMPARES = re.compile(
-    r"\b(?:more|less|fewer|differ\w*|change\w*|than|[a-z]{3,}er)\b", re.IGNORECASE
+    r"\b(?:more|less|fewer|differ\w*|change\w*|compar\w*|than|[a-z]{3,}er)\b",
+    re.IGNORECASE,
 )
 _ONLY_COMPARED = re.compile(
     r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
@@ -118,6 +119,11 @@ _NEGATIVE = any_of(DENIAL)
 _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(
     r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE
+)
+# "8 years younger than Lisa" tells no age, "12 fewer pens than Ava" no count.
+_IS_MORE_THAN = re.compile(
+    r"\S*\s+(?:[a-z]+\s+){0,2}(?:(?:more|less|fewer)(?:\s[a-z]+){0,2}|(?!rath|oth|numb|lat)[a-z]{3,20}er)\s+than"
+    r"\s+(?:his\s|her\s|the\s)?[A-Za-z]"
 )
 # An amount that explains the amount before it: "$9, which is $0.75 each", "$18 (that is $6 off the price)".
 _EXPLAINS = re.compile(
@@ -194,7 +200,10 @@ def _chosen(
     asked, found = _concluded(sentence, asked, unlisted)
     if found.problem == "hedged":
         return found
-    if _ONLY_COMPARED.search(sentence) and not _COMPARES.search(question):
+    is_compared = _ONLY_COMPARED.search(sentence) or all(
+        _IS_MORE_THAN.match(sentence, value.start) for value in asked
+    )
+    if is_compared and not _COMPARES.search(question):
         return found if found.problem else Conclusion(-1, "no_answer")
     chosen = None
     clause = ""
