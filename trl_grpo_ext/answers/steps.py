@@ -54,6 +54,11 @@ _ORDER = re.compile(
 _DONE = re.compile(
     r"^\s*[A-Za-z][^:=<>≤≥]{2,60}:\s+(?=[^:A-Za-z]{0,12}(?:frac\{)?[A-Za-z](?![A-Za-z]))"
 )
+# An arrow between two amounts: "100 km → 8 L", alone or before another such pair
+_PAIRED = re.compile(
+    r"((?:^|\n|[,;]\s|\bso\s)[ \t]*(?:so\s)?\d[\d.,]{0,12}(?: ?[A-Za-z]{1,15}){1,2}) ?(?:→|⇒|[-=]>) ?"
+    r"(?=\$?\d[\d.,]{0,12}(?: ?[A-Za-z]{1,15}){0,2}[ \t]*(?:[,;.\n]|\Z))"
+)
 _LED_BY_ARROW = re.compile(rf"^(?:{_ARROW})\s*")
 # "Since 3^4 = 81, we have log_3(81) = 4": a reason, and the words before its conclusion
 _REASON = re.compile(rf"\W*(?:since|because|{AS_REASON})\s", re.IGNORECASE)
@@ -122,6 +127,17 @@ def with_bullets(text: str) -> str:
     for place in items:
         lines[place] = _DASHED.sub(BULLET, lines[place], count=1)
     return thinking + mark + "\n".join(lines)
+
+
+def with_rates(text: str) -> str:
+    """Write an arrow between two amounts as an equation of different units, which tells a rate.
+
+    Examples:
+        >>> with_rates("100 km → 8 L; 250 km → 20 L"), with_rates("3 * 4 → 12")
+        ('100 km = 8 L; 250 km = 20 L', '3 * 4 → 12')
+    """
+    has_arrow = any(map(text.__contains__, ("→", "⇒", ">")))
+    return _PAIRED.sub(r"\1 = ", text) if has_arrow else text
 
 
 def list_items(text: str) -> list[str]:
@@ -357,8 +373,14 @@ def _leads_to(unknown: str, letters: frozenset[str], node: Node | None) -> bool:
         return all(_is_unsolved(relation, unknown, letters) for relation in relations)
     if not relations or any(map(symbols, relations)):
         return False
-    # 0.5 = 500
-    return not all(isinstance(side, Number) for one in relations for side in one.sides)
+    # 0.5 = 500, but not 36 / 4 = 9
+    return not any(map(_is_of_other_numbers, relations))
+
+
+def _is_of_other_numbers(step: Relation) -> bool:
+    """Check whether all sides of a step are numbers, of different values."""
+    values = [side.value for side in step.sides if isinstance(side, Number)]
+    return len(values) == len(step.sides) and len(set(values)) > 1
 
 
 def _is_unsolved(step: Relation, unknown: str, letters: frozenset[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.signal_words import has_words
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation
 from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
 from trl_grpo_ext.answers.read.working import size_of
@@ -60,6 +61,25 @@ _AS_SHARE = re.compile(
     r"[\s.!*]*\Z",
     re.IGNORECASE,
 )
+# A rate or a difference behind an amount: "$840, i.e. $120 per day", "$84 (that's $28 off)"
+_MEANS = r"(?:i\.e\.,?|that is,?|that['’]s|or|a)"
+_GLOSS = re.compile(
+    rf"(?<=[\w%*])(?:,\s(?:{_MEANS}|which (?:is|means)|meaning)|\s[—–-](?:\s{_MEANS})?|\s\({_MEANS}?)\s?"
+    r"(?:about\s|only\s|just\s|exactly\s)?(?:a\s)?(?:(?P<saved>saving|discount|reduction|markdown)\sof\s)?"
+    r"\\?[$€£]?\d[\d,.]{0,12}(?:\s[a-z]{2,15}){0,2}?"
+    r"(?:\s(?:(?P<rate>(?:per|each|every|an?)\s(?P<per>[a-z]{2,15}))|(?P<less>off|cheaper|less|more|saved))\b|(?(saved)|(?!)))"
+    r"(?:\s(?!so\b)[a-z]{1,15}){0,4}\)?[\s.!*]*\Z"
+)
+_PER = re.compile(r"\b(?:per|each|every|an?)\s([a-z]{3,15})\b")
+_ASKS_RATE = re.compile(
+    r"\b(?:per|each|every|apiece|an?|one|1|single|[a-z]*rate|speed|fast|average|mean|unit|hourly|daily|weekly|monthly"
+    r"|yearly|annual(?:ly)?)\b",
+    re.IGNORECASE,
+)
+_ASKS_DIFFERENCE = re.compile(
+    r"\b(?:sav|discount|off\b|reduc|markdown|increas|decreas|cheap|less|more|fewer|differ|change|lower|higher|than\b)",
+    re.IGNORECASE,
+)
 _ASKS_SHARE = re.compile(
     r"\b(?:per\s?cent\w*|fraction|share|part|portion|proportion|ratio|rate)\b|%",
     re.IGNORECASE,
@@ -108,17 +128,39 @@ def told_once(line: str) -> str:
     return without_other_unit(line)
 
 
-def without_share(text: str, question: str) -> str:
-    """Remove the share of a whole that a text's end adds to an amount, unless the question asks for one.
+def without_gloss(text: str, question: str) -> str:
+    """Remove the share, the rate or the difference that a text's end adds to an amount, if the question asks for none.
+
+    A rate is in units, because an amount for each thing may be asked for: "They get $40, which is $20 each."
 
     Examples:
         >>> told = "There are 12 boys, or 3/8 of the class."
-        >>> without_share(told, "How many boys are there?"), without_share(told, "Which part is boys?") == told
+        >>> without_gloss(told, "How many boys are there?"), without_gloss(told, "Which part is boys?") == told
         ('There are 12 boys', True)
+        >>> told = "It costs $84, i.e. $12 per day."
+        >>> without_gloss(told, "What is the price?"), without_gloss(told, "How much is it per day?") == told
+        ('It costs $84', True)
     """
-    if _ASKS_SHARE.search(question):
+    if not _ASKS_SHARE.search(question):
+        text = _AS_SHARE.sub(r"\g<unit>", text)
+    gloss = _GLOSS.search(text, max(0, len(text) - _MAX_CHARS)) if question else None
+    if gloss is None:
         return text
-    return _AS_SHARE.sub(r"\g<unit>", text)
+    before = text[: gloss.start()]
+    line = before.rpartition("\n")[2]
+    is_share = gloss["rate"] and not is_unit(gloss["per"])
+    if is_share or not any(map(str.isdigit, line)):
+        return text
+    asks = _ASKS_RATE if gloss["rate"] else _ASKS_DIFFERENCE
+    is_asked = asks.search(question) and not _has_asked_rate(line, gloss["per"], question)
+    return text if is_asked else before
+
+
+def _has_asked_rate(line: str, other: str | None, question: str) -> bool:
+    """Check whether a line has the rate that the question asks for, while the rate behind it is another."""
+    if other is None or has_words(question, other):
+        return False
+    return any(has_words(question, told[1]) for told in _PER.finditer(line))
 
 
 def box_told_once(text: str) -> str:

@@ -89,6 +89,13 @@ NO_NAMES = frozenset(
 _ABOUT_ONE = re.compile(
     r"\b(?:is|was|will|did|does|has)\s+[A-Z][a-z]+\b(?!.*\b(?:give|gave|owe|lend|pay|sell|send)\b)(?!['’])"
 )
+# "So her brother is 22", "Maya's brother's age is 22", without a further clause
+_OF_RELATIVE = re.compile(
+    r"\W*(?:(?:so|thus|therefore|hence|then),?\s+)?(?:(?-i:[A-Z][a-z]+)['’]s|his|her|their|the)\s(?:[a-z]+er\s)?"
+    r"(brother|sister|mother|father|mom|mum|dad|son|daughter|cousin|friend|uncle|aunt|niece|nephew|husband|wife|twin"
+    r"|grand[a-z]{2,6})(?:['’]s\s[a-z]+)?\s(?:is|was|has|had|gets?|got|pays?|earns?|weighs?)\s(?-i:[^,;A-Z]{1,60})",
+    re.IGNORECASE,
+)
 _SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z])")
 _SUBJECT = re.compile(
     r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]",
@@ -265,6 +272,8 @@ def about_asked(sentence: str, prompt: str) -> str:
     asked = _NAME.search(question_of(prompt))
     if asked is None:
         return sentence
+    if _is_of_relative(sentence, prompt):
+        return ""
     others = set(_CAPITAL.findall(prompt)) - {asked[0]} - NO_NAMES
     about, beside = [], []
     for part in _SIDES.split(sentence):
@@ -280,6 +289,15 @@ def about_asked(sentence: str, prompt: str) -> str:
     subject = _SUBJECT.match(sentence)
     is_of_other = subject and subject[1] in others and not subject[1].endswith("s")
     return "" if is_of_other else sentence
+
+
+def _is_of_relative(sentence: str, prompt: str) -> bool:
+    """Check whether a sentence is about a relative of the prompt alone, while the question asks about the person."""
+    told = _OF_RELATIVE.fullmatch(sentence)
+    question = question_of(prompt)
+    if told is None or not _ABOUT_ONE.search(question):
+        return False
+    return has_words(prompt, told[1]) and not has_words(question, told[1])
 
 
 def as_asked(gold: str, answer: str, prompt: str) -> str:

@@ -40,7 +40,7 @@ _ARTICLES = frozenset(
 _NO_THINGS = _ARTICLES | frozenset(
     """of in on at to for from by with than as and or but so if when how what which who that this there it he she they
     we i you not is are was were be has have had does do did will can would more less fewer many much times twice half
-    all both per up off out then now only also them him us left total old tall
+    all both per up off out then now only also them him us left total old age ages tall
     high heavy far fast good two three four five six seven eight nine ten
     pays gives sells buys eats gets goes spends uses takes makes keeps loses wants needs leaves reads runs walks drives
     works lives weighs costs earns saves puts finds draws picks adds shares plays wins hands reaches returns""".split()  # noqa: SIM905

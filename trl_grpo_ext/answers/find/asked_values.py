@@ -108,7 +108,8 @@ _OF_BOTH = re.compile(
     re.IGNORECASE,
 )
 _COMPARES = re.compile(
-    r"\b(?:more|less|fewer|differ\w*|change\w*|than|[a-z]{3,}er)\b", re.IGNORECASE
+    r"\b(?:more|less|fewer|differ\w*|change\w*|compar\w*|than|[a-z]{3,}er)\b",
+    re.IGNORECASE,
 )
 _ONLY_COMPARED = re.compile(
     r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
@@ -118,6 +119,11 @@ _NEGATIVE = any_of(DENIAL)
 _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(
     r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE
+)
+# "8 years younger than Lisa" tells no age, "12 fewer pens than Ava" no count.
+_IS_MORE_THAN = re.compile(
+    r"\S*\s+(?:[a-z]+\s+){0,2}(?:(?:more|less|fewer)(?:\s[a-z]+){0,2}|(?!rath|oth|numb|lat)[a-z]{3,20}er)\s+than"
+    r"\s+(?:his\s|her\s|the\s)?[A-Za-z]"
 )
 # An amount that explains the amount before it: "$9, which is $0.75 each", "$18 (that is $6 off the price)".
 _EXPLAINS = re.compile(
@@ -134,8 +140,17 @@ _ASKS_DIFFERENCE = re.compile(
 # half of 360
 _PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
 _COUNTED_FROM = re.compile(
-    r"\b(?:after|before|from|since|past|following|to|than)\s+$", re.IGNORECASE
+    r"\b(?:(?:after|before|from|since|past|following|to|than)|[a-z]+ing\s+(?:at|from|on))\s+$",
+    re.IGNORECASE,
 )
+# "2 hours after 3:30 PM" counts from any moment.
+_SPAN_FROM = re.compile(
+    r"\d\S*\s(?:second|minute|hour|day|week|month|year)s?\s(?:after|before|from|past)\s+$",
+    re.IGNORECASE,
+)
+# "At 3 PM they are still 60 miles apart" tells of another moment than the asked.
+_ASKS_WHEN = any_of("when|what time")
+_NOT_THEN = any_of("still|half|1/2|halfway|almost|nearly|yet")
 _MOMENT = re.compile(f"{DATE}|{TIME}", re.IGNORECASE)
 # 3, 5, 9 and 12
 _LIST = re.compile(
@@ -169,6 +184,15 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if not prompt or len(values) > MAX_VALUES:
         return conclusion(sentence, values)
     question = question_of(prompt)
+    if _tells_other_moment(sentence, question):
+        return Conclusion(-1, "no_answer")
+    return _chosen(sentence, values, question, prompt)
+
+
+def _chosen(
+    sentence: str, values: Sequence[Span], question: str, prompt: str
+) -> Conclusion:
+    """Find the value that a sentence concludes with among the values that the question may ask for."""
     given = _not_given(sentence, values, prompt)
     told = _not_explaining(sentence, given, question, prompt)
     asked = _not_compared(sentence, _of_kind(sentence, told, question), question)
@@ -176,7 +200,10 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     asked, found = _concluded(sentence, asked, unlisted)
     if found.problem == "hedged":
         return found
-    if _ONLY_COMPARED.search(sentence) and not _COMPARES.search(question):
+    is_compared = _ONLY_COMPARED.search(sentence) or all(
+        _IS_MORE_THAN.match(sentence, value.start) for value in asked
+    )
+    if is_compared and not _COMPARES.search(question):
         return found if found.problem else Conclusion(-1, "no_answer")
     chosen = None
     clause = ""
@@ -200,6 +227,19 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if _CHOOSES.match(question) and is_opposed(question, clause):
         return Conclusion(-1, "no_answer")
     return Conclusion(values.index(chosen))
+
+
+def _tells_other_moment(sentence: str, question: str) -> bool:
+    """Check whether the last clause with a moment tells what is not yet so, if the question asks when it is."""
+    if not _NOT_THEN.search(sentence) or not _ASKS_WHEN.search(question):
+        return False
+    told = [
+        sentence[one.start : one.end]
+        for one in clauses_of(sentence)
+        if _MOMENT.search(sentence, one.start, one.end)
+    ]
+    is_open = bool(told) and _NOT_THEN.search(told[-1]) is not None
+    return is_open and not _NOT_THEN.search(question)
 
 
 def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
@@ -232,14 +272,17 @@ def _not_explaining(
 
 
 def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[Span]:
-    """Drop dates and times of the prompt that tell only from where to count: "3 weeks after June 2, 2020"."""
+    """Drop moments from which a span counts, "3 weeks after June 2, 2020"; without a span, only the prompt's."""
     kept = []
     for value in values:
-        counts_from = _COUNTED_FROM.search(
-            sentence[max(0, value.start - REACH) : value.start]
-        )
-        moment = on_any_day(read(sentence[value.start : value.end]).node)
-        if not counts_from or moment not in _moments(prompt):
+        before = sentence[max(0, value.start - REACH) : value.start]
+        told = sentence[value.start : value.end]
+        if not _COUNTED_FROM.search(before):
+            kept.append(value)
+            continue
+        is_moment = _MOMENT.fullmatch(told) is not None
+        is_known = on_any_day(read(told).node) in _moments(prompt)
+        if not is_known and not (is_moment and _SPAN_FROM.search(before)):
             kept.append(value)
     return kept or values
 

@@ -41,6 +41,12 @@ _DOUBT = re.compile(
     rf"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)|n['’]t{_THINK}",
     re.IGNORECASE,
 )
+# "though 6 might be better", "although 6 is also possible": another value that may be right
+_RIVAL = (
+    rf"(?:{CONTRAST})\s\W{{0,3}}\d\S{{0,12}}(?:\s[a-z]+)?\s(?:(?:might|may|could|would|is|seems?|looks)\s)"
+    r"(?:also\s|well\s|even\s|just\s|be\s|as\s|more\s|a\s|an\s|the\s|equally\s){0,4}(?:better|possible|right|correct|likely|likelier"
+    r"|plausible|closer|option|possibility|answer|true|valid)\b"
+)
 # A denial right before an answer; the denial in "75 of them are not roses" leaves the value 75 firm.
 _DENIED = re.compile(
     r"\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
@@ -58,7 +64,7 @@ _TURNED = re.compile(
     r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
     r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
     rf"|\b(?:{WRONG})\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
-    rf"|^\W*(?:{WRONG})\s*:"
+    rf"|^\W*(?:{WRONG})\s*:|,\s{_RIVAL}"
     rf"|\((?:{TURN}|no|oops|let me|in fact)\b[^()]*\d|\d[^()]*\bin fact\)"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
@@ -88,6 +94,7 @@ _OPEN = re.compile(
     rf" (?:is|was) (?:{WRONG})\b"
     rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
     rf"|{_EDGE}\(?(?:(?:but|though|although)\s+)?(?:{GUESS})\b"
+    rf"|{_EDGE}{_RIVAL}"
     rf"|{_EDGE}(?:\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{{0,40}}"
     r"\b(?:wrong|incorrect|not|mistake|error|(?:doesn|didn|isn|can)['’]t)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",

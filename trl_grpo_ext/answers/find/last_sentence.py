@@ -20,7 +20,7 @@ from trl_grpo_ext.answers.read.answer import MAX_CHARS
 MAX_SAID = 1_000
 
 BOLD = re.compile(r"\*\*|__|`")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?])(?<!i\.e\.)\s+")
 
 
 @lru_cache(maxsize=64)

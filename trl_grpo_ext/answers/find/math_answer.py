@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from trl_grpo_ext.answers.find.asked import question_of
+from trl_grpo_ext.answers.find.asked import question_of, task_of
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.remarks import without_additions, without_bound
@@ -27,8 +27,8 @@ from trl_grpo_ext.answers.steps import last_step, with_bullets
 from trl_grpo_ext.answers.told_twice import (
     box_told_once,
     told_once,
+    without_gloss,
     without_other_unit,
-    without_share,
 )
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -186,7 +186,7 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
         mark == "answer_tag" and answer.endswith(".") and is_sentence(answer)
     )
     if (mark == "phrase" or is_tagged_sentence) and not split_label(answer):
-        answer = told_once(without_share(answer, question_of(prompt)))
+        answer = told_once(without_gloss(answer, question_of(prompt) or task_of(prompt)))
         answer = without_additions(answer)
         value = (
             list_value(answer) or last_step(answer) or strip_delimiters(value_said(answer))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -78,6 +79,8 @@ _IN_BRACKETS = re.compile(r"[(\[][^()\[\]\n]{1,80}[)\]]")
 _FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 # A bracket with words, not with a command: (2\pi, 0)
 _ASIDE = re.compile(r"\s*\([^()]*(?<![\\A-Za-z])[a-z]{2}[^()]*\)")
+# The money behind counted things: "6 quarters ($1.50)"
+_WORTH = re.compile(r"(\d\s[a-z]{3,20})\s?\((?:= ?)?(?:\$\d[\d.,]{0,12}|\d{1,4} ?¢)\)")
 _INTRODUCTION = re.compile(r"[^:]*:\s(?=.*[A-Za-z])")
 # A name's words, as of "y-intercept" or "axis of symmetry"
 _LEAD = re.compile(
@@ -202,12 +205,42 @@ def with_named_values(
             continue
         same = [is_same(parts[place].value, value) for place, value in told.items()]
         if all(same) and len(told) == len(parts):
-            return said(asked)
+            return found if _counts_another(end, told, parts, prompt) else said(asked)
         if not all(same):
             return said(
                 ", ".join(_with_value(parts[place], told[place]) for place in sorted(told))
             )
     return found
+
+
+def _counts_another(
+    text: str, told: Mapping[int, str], parts: Sequence[Part], prompt: str
+) -> bool:
+    """Check whether a text's last sentence counts things that no name and no word of the prompt tells: "2 nickels".
+
+    The count of all things, "15 coins", is no other.
+    """
+    if not prompt:
+        return False
+    names = [part.name for part in parts]
+    asked = prompt[-MAX_CHARS:].casefold()
+    for clause in _CLAUSE.split(_SENTENCE.split(_plain(text).strip())[-1]):
+        counted = _COUNTED.fullmatch(clause.strip(" ."))
+        if counted is None or any(name.search(clause) for name in names):
+            continue
+        thing = counted[2].rpartition(" ")[2]
+        is_known = thing.rstrip("s") in asked or is_unit(thing)
+        sizes = [amount_size(value) for value in told.values()]
+        is_total = _sum_of(sizes) == amount_size(counted[1])
+        if not is_known and not is_total:
+            return True
+    return False
+
+
+def _sum_of(sizes: Sequence[object]) -> Fraction | None:
+    """Return the sum of plain numbers; None for other amounts."""
+    numbers = [size for size in sizes if isinstance(size, Fraction)]
+    return sum(numbers, Fraction(0)) if len(numbers) == len(sizes) else None
 
 
 def with_labelled_lines(
@@ -649,6 +682,8 @@ def _plain(text: str) -> str:
     text = _MARKUP.sub(
         lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$")
     )
+    if "$" in text or "¢" in text:
+        text = _WORTH.sub(r"\1", text)
     text = _FORMULA.sub(r"\1", _ITEM.sub("", text))
     text = _IN_BRACKETS.sub(lambda items: items[0].replace(" ", ""), text)
     text = without_text_commands(text)

@@ -81,6 +81,12 @@ _AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
 _NEXT = r"(?:,\s*(?:and\s+)?(?:then\s+)?|\s+(?:and then|and|&|then)\s+|,?\s+followed by\s+)"
 _BULLET = re.compile(r"^\s*(?:[-*•‣]|\(?\d{1,2}[.)])\s+")
 _BESIDE_LIST = re.compile(r"(?:with|who|which|that|because|since|as|by|at|for|in|of|so)\b")
+# "Tara > Sven > Uli"
+_RANKED_BY_SIGN = re.compile(r"\s(?:[<>→]|->)\s(?=[A-Z])")
+# "Boxes B and C"
+_PLURAL = re.compile(
+    r"(?P<noun>[A-Z][a-z]{2,20}s)\s(?P<labels>[A-Z](?:(?:,\s|,?\s(?:and|&)\s)[A-Z]){1,9})"
+)
 # Signs around an item: `["red", "green"]`, `**red**.`
 _AROUND_ITEM = " .*_`$\\[]{}\"'“”"
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
@@ -218,6 +224,8 @@ def with_listed_words(
     lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
     if not lists or found.problem == "hedged":
         return found
+    if asks_for_order(prompt):
+        completion = _RANKED_BY_SIGN.sub(", ", completion)
     text = _concluding_text(completion)
     for gold in lists:
         wanted = _wanted_words(gold)
@@ -226,7 +234,12 @@ def with_listed_words(
             or asks_for_order(prompt)
             or not set(YES_AND_NO).isdisjoint(wanted)
         )
-        readings = [_listed_words(text), _described_words(text, prompt, has_order)]
+        readings = [
+            _listed_words(text),
+            _described_words(text, prompt, has_order),
+            _measured_words(text),
+            _words_of_one_noun(text, wanted),
+        ]
         if not has_order:
             wanted = sorted(wanted)
             readings = [sorted(items) for items in readings]
@@ -248,6 +261,27 @@ def _described_words(text: str, prompt: str, has_order: bool) -> list[str]:
         if len(told) > 1 or any(_PLACE.search(one) for _, one in items):
             return []
     return _listed_words("\n".join(item for item, _ in items))
+
+
+def _measured_words(text: str) -> list[str]:
+    """Return the items of a list without their figures, if each item has one: "Tara (12.9 s), Sven (13.2 s)"."""
+    items = []
+    for part in re.split(rf"{_NEXT}|\n", text):
+        item = _FIGURE.sub("", part)
+        if item == part and part.strip():
+            return []
+        items.append(item)
+    return _listed_words("\n".join(items))
+
+
+def _words_of_one_noun(text: str, wanted: Sequence[str]) -> list[str]:
+    """Return the names that share a noun, `box b` and `box c` of "Boxes B and C", if all wanted names have the noun."""
+    nouns = {item.partition(" ")[0] for item in wanted}
+    told = _PLURAL.fullmatch(text.strip(_AROUND_ITEM)) if len(nouns) == 1 else None
+    noun = nouns.pop()
+    if told is None or told["noun"].casefold() not in (noun + "s", noun + "es"):
+        return []
+    return [f"{noun} {label.casefold()}" for label in re.split(_NEXT, told["labels"])]
 
 
 def _concluding_text(completion: str) -> str:

@@ -23,6 +23,8 @@ from trl_grpo_ext.answers.told_twice import told_once
 
 # Characters at the end of a text in which a check begins, and before the check.
 MAX_CHECK = 1_000
+# Characters at the end of a text in which the formula begins that it used.
+MAX_FORMULA = 80
 _OPENING = (
     r"(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final"
     r"|sanity)\s+){0,3}"
@@ -175,6 +177,15 @@ _ADDITIONS = (
     (_TO_PLACES, ("nearest", "decimal", "significant")),
     (_ROUNDED, ("(rounded",)),
 )
+# The formula that was used: "40 cm², using A = l * w", "60 dollars by I = Prt"; letters on both sides
+_BY_FORMULA = re.compile(
+    r"(?<=[\w²³%°$}]),?\s(?:using|by|from|via)\s(?:the\s(?:formula|equation)\s)?\$?[A-Za-z]\s?=\s?"
+    r"(?=\W*(?:\d\W*){0,2}[A-Za-z])(?![^=]*[a-z]{4})(?=[^=]*[A-Za-z]\W*[A-Za-z])[^=,;:?]{2,40}\$?\Z"
+)
+# The same as a part of a label: "Area (A = lw): "
+_LABEL_FORMULA = re.compile(
+    r"(?<=[A-Za-z])\s\([A-Za-z](?:\s?=[^=:\n]{1,40})?\)(?=[*_]*:\s)"
+)
 # A clause without numbers behind a value: "12, as required", "12, in total", "x = 12, and we are done".
 _COMMENT = re.compile(
     r"(?<=[\w$}*)%°²³]), (?:(?:as|in|after|by|to|and (?:we|that|this|it)|not(?= [a-z]+ing\b)) "
@@ -293,7 +304,8 @@ def without_aside(sentence: str) -> str:
 def without_additions(text: str) -> str:
     """Remove what a text's end adds to its value.
 
-    An addition is another amount, a rate or a restriction in a bracket, an approximation, a precision, or a comment.
+    An addition is another amount, a rate or a restriction in a bracket, an approximation, a precision, a formula or a
+    comment.
 
     Examples:
         >>> without_additions("So there are 160 students (20 per class)."), without_additions("12 (or 20 girls)")
@@ -302,7 +314,10 @@ def without_additions(text: str) -> str:
         ('x + 1', '5/6')
         >>> without_additions("Pi is 3.14 to 2 decimal places."), without_additions("It is 12, as required.")
         ('Pi is 3.14', 'It is 12')
+        >>> without_additions("It is 40 using A = l * w."), without_additions("Area (A = lw): 40")
+        ('It is 40', 'Area: 40')
     """
+    text = _without_formula(text)
     other = _OTHER_AMOUNT.search(text) if "(" in text else None
     # An amount with a unit tells the value again: "120 km (75 miles)".
     if other and not any(map(is_unit, _WORDS.findall(other["other"]))):
@@ -311,6 +326,17 @@ def without_additions(text: str) -> str:
         if contains_any(text, parts):
             text = addition.sub("", text)
     return _without_comment(text)
+
+
+def _without_formula(text: str) -> str:
+    """Remove the formula in letters by which a text's end was worked out, and a formula in brackets in a label."""
+    if "):" in text:
+        text = _LABEL_FORMULA.sub("", text)
+    if "=" not in text:
+        return text
+    used = _BY_FORMULA.search(text, max(0, len(text) - MAX_FORMULA))
+    line = text[: used.start()].rpartition("\n")[2] if used else ""
+    return text[: used.start()] if used and any(map(str.isdigit, line)) else text
 
 
 def _without_comment(text: str) -> str:

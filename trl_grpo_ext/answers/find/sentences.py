@@ -10,6 +10,7 @@ from trl_grpo_ext.answers.find.asked import (
     asks_percentage,
     numbers,
     question_of,
+    task_of,
 )
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import after_thinking
@@ -69,8 +70,9 @@ from trl_grpo_ext.answers.steps import (
     last_step,
     list_items,
     with_last_rows,
+    with_rates,
 )
-from trl_grpo_ext.answers.told_twice import told_once, without_share
+from trl_grpo_ext.answers.told_twice import told_once, without_gloss
 
 # Last lines of an unmarked completion that may tell nothing.
 MAX_CLOSINGS = 3
@@ -142,6 +144,12 @@ _LED_IN = re.compile(
     # "For y = 6: 6^2 + 3(6) = 54": behind the substituted number, a calculation without letters
     r"|^\W*(?:at|with|for|given|when|if|let|put|set|take|using|substitut(?:e|ing))\s+\$?[a-z]\s?=\s?[-−]?\d[\d./]{0,9}\$?"
     r"[:,]\s+(?:then\s+)?(?=\$?[-−(\d][^A-Za-z=]{0,60}=)",
+    re.IGNORECASE,
+)
+# "Thus, the number is 7": words for a thing, not for one of several
+_IN_WORDS = re.compile(
+    rf"\W*(?:(?:{THEREFORE}),?\s+)?(?:the|his|her|their|its)\s(?!other|fir|sec|third|next|1st|2nd)[a-z]{{3,}}"
+    r"(?:\s[a-z]{2,}){0,4}\s(?:is|are|was|were)\s",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
@@ -243,7 +251,7 @@ def said_unmarked(
     Returns:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
-    answer = without_sections(with_last_rows(answer[-MAX_CHARS:]))
+    answer = without_sections(with_rates(with_last_rows(answer[-MAX_CHARS:])))
     tail = _without_known(without_remarks(answer[-MAX_TAIL_CHARS:].strip()), prompt)
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
@@ -251,7 +259,7 @@ def said_unmarked(
     plain = in_digits(_written_out(_STEP_LABEL.sub("", _BOLD.sub("", tail).strip())))
     question = question_of(prompt)
     plain = stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())
-    plain = without_additions(told_once(without_share(plain, question)))
+    plain = without_additions(told_once(without_gloss(plain, question or task_of(prompt))))
     count = _count_of_list(listed(plain) or plain, question)
     if count:
         return count, "last_expression", ""
@@ -414,10 +422,17 @@ def _is_whole_answer(text: str) -> bool:
         or _LED_IN.match(text)
         or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
+        or _sums_up(text)
         or last_step(_SO.sub("", text))
     ):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
+
+
+def _sums_up(text: str) -> bool:
+    """Check whether the last line tells in words what the equations above it give: "Thus, the number is 7."."""
+    working, _, line = text.rpartition("\n")
+    return "=" in working and "=" not in line and _IN_WORDS.match(line) is not None
 
 
 def _announces(text: str) -> bool:

@@ -19,7 +19,7 @@ from trl_grpo_ext.answers.read.tree import (
     Symbol,
     symbols,
 )
-from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
+from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
 
 _OPERATORS = frozenset(("+", "-", "*", "/", "frac"))
 # The largest exponent that is computed.
@@ -32,9 +32,9 @@ def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
     r"""Have units of working before a `=` or `≠` read as letters, which products and quotients may hold.
 
     So `\text{km}` of `\frac{120\text{ km}}{1.5\text{ h}} = 80\text{ km/h}` is read; `with_units` gives it a value.
-    Counted things are dropped, since they change no value: `2 boys + 3 girls = 5 children`. A formula of words is a
-    name as the first side, and left out as another: `length * width = 6 * 4 = 24`. Sides without an operation are left
-    as they are, and so are amounts of several units, such as `2 h 15 min`.
+    Counted things are dropped, since they change no value: `2 boys + 3 girls = 5 children`, `2 (boys) + 3 (girls) = 5`.
+    A formula of words is a name as the first side, and left out as another: `length * width = 6 * 4 = 24`. Sides
+    without an operation are left as they are, and so are amounts of several units, such as `2 h 15 min`.
     """
     letters: list[Token] = []
     start = 0
@@ -44,7 +44,8 @@ def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
         side = row[start:end]
         is_of_words = token.text == "=" and _is_formula_of_words(side)
         if not is_of_words:
-            letters += [*_side_with_unit_letters(_side_without_things(side)), token]
+            counted = _side_without_things(_side_without_labels(side))
+            letters += [*_side_with_unit_letters(counted), token]
         elif not letters:
             name = " ".join(part.text for part in side)
             letters += [side[0]._replace(kind="word", text=name), token]
@@ -61,6 +62,37 @@ def _is_formula_of_words(side: Sequence[Token]) -> bool:
     if not words or all(map(is_unit, words)) or _changing_words().intersection(words):
         return False
     return bool(others) and all(token.text in _OPERATORS for token in others)
+
+
+def _side_without_labels(side: Sequence[Token]) -> Sequence[Token]:
+    """Drop the bracketed words behind a calculation's numbers: `12 (girls) + 15 (boys)` is `12 + 15`.
+
+    Brackets with a unit, a number or a word that changes a number are left.
+    """
+    if not any(token.text in _OPERATORS for token in side):
+        return side
+    kept: list[Token] = []
+    # The place in `kept` of a bracket that has had only words so far; 0 outside such brackets.
+    opened = 0
+    for token in side:
+        if token.kind == "open":
+            is_behind = kept and kept[-1].kind in ("number", "word")
+            opened = len(kept) if is_behind else 0
+        if token.kind == "close" and opened and opened + 1 < len(kept):
+            del kept[opened:]
+            opened = 0
+            continue
+        if token.kind != "open" and not _is_label_word(token):
+            opened = 0
+        kept.append(token)
+    return kept
+
+
+def _is_label_word(token: Token) -> bool:
+    """Check for a word that may name a number: no unit, and no word that changes a number."""
+    said = token.text.casefold()
+    is_word = token.kind == "word" and not is_unit(token.text)
+    return is_word and said not in _changing_words() and raised_by(said) == 1
 
 
 def _side_without_things(side: Sequence[Token]) -> Sequence[Token]:
