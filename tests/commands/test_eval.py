@@ -623,7 +623,7 @@ def test_for_people_it_prints_the_sentence_first_and_then_a_table(two: Path) -> 
     names = [line.split()[0] for line in lines if line.split()]
     begin = names.index("pass@1")
     assert names[begin : begin + 4] == ["pass@1", "pass@3", "maj@3", "accuracy"]
-    assert "  63 completions; 0 of them could not be judged." in lines
+    assert "  63 completions; 0 of them could not be judged by accuracy." in lines
     assert lines[-1].startswith("The completions are in ")
 
 

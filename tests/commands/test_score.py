@@ -529,7 +529,7 @@ def test_scoring_loads_no_torch(tmp_path: Path) -> None:
 def test_a_file_of_which_nothing_can_be_judged_ends_with_status_1(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"completion": "\\\\boxed{1}", "solution": null}\n')
     said = run_here("score", "in.jsonl", "--verifier", "math", cwd=tmp_path, expect=1)
-    assert "no completion could be judged" in said.stderr
+    assert "no completion could be judged by `math`." in said.stderr
 
 
 def test_rows_that_no_program_can_be_judged_by_are_told_with_the_code_of_their_reason(

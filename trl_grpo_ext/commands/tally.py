@@ -131,11 +131,21 @@ def _is_failure(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.blame is Blame.GRADER
 
 
+def _by(tally: Tally) -> str:
+    """Name the terms in force that scored no completion, " by `math`"; empty without such a term."""
+    blind = [
+        f"`{name}`"
+        for name, term in tally.terms.items()
+        if term.weight and term.statuses and not term.scores.numbers.count
+    ]
+    return f" by {' and '.join(blind)}" if blind else ""
+
+
 def status_of(tally: Tally) -> int:
     """Return `FOUND`, with a message on stderr, if the grader failed too often or on all rows; else `FINE`."""
     # Asked first: unusable golds make every row void without one failure of the grader.
     if tally.rows and tally.void == tally.rows:
-        print("trl-grpo-ext: no completion could be judged.", file=sys.stderr)
+        print(f"trl-grpo-ext: no completion could be judged{_by(tally)}.", file=sys.stderr)
         return FOUND
     if tally.failed_share <= MOST_FAILED:
         return FINE

@@ -200,7 +200,8 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     primary = next((name for name, term in record["terms"].items() if term["weight"]), "")
     if primary and _has_scores_only(record["terms"][primary]):
         yield f"  {told_range(primary)}"
-    yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
+    judge = f" by {primary}" if primary else ""
+    yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged{judge}."
     for name, figure in record.items():
         if name.startswith("pass@") and figure and figure["left_out"]:
             yield f"  {figure['left_out']:,} prompts have too few judged completions for {name}, and are not in it."
