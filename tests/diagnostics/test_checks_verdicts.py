@@ -942,6 +942,38 @@ def test_a_reward_that_gives_no_answers_is_watched_by_a_shadow_that_reads_them(
     )  # it is stricter, and rises as much
 
 
+@pytest.mark.parametrize("score_range", [(0.0, 1.0), None])
+def test_marks_that_rise_while_a_shadow_that_reads_answers_falls_are_told_early(
+    score_range: tuple[float, float] | None,
+) -> None:
+    def longer(step: int) -> list[object]:
+        height = 0.2 + 0.04 * step
+        return [as_verdict(height + 0.01 * (index % 8), score_range) for index in range(32)]
+
+    def strict(right: int) -> list[Verdict]:
+        # At last the policy gives no answers.
+        given = [replace(RIGHT if index < right else WRONG) for index in range(32)]
+        return given if right else [UNREAD] * 32
+
+    def watched(*right: int) -> Window:
+        cards = [
+            batch(
+                {"longer": longer(step), "strict": strict(count)},
+                step=step,
+                weights={"strict": 0},
+            )
+            for step, count in enumerate(right)
+        ]
+        return window_of(cards)
+
+    hacked = watched(*[26] * 4, *[8] * 3, *[0] * 12)
+    assert found(hacked, "getting_worse").terms == ("strict", "longer")
+    assert found(hacked, "getting_worse").severity is Severity.CRITICAL
+    assert CHECKS["reward_hacking"](hacked) is None
+    assert "getting_worse" not in codes(watched(*[16] * 19))
+    assert "getting_worse" not in codes(watched(*range(8, 27)))
+
+
 def test_a_saturated_term_is_not_judged_before_a_slow_rise_could_be_told() -> None:
     terms = {"answer": [RIGHT, *[WRONG] * 7] * 4, "form": [RIGHT] * 32}
     cards = [batch(terms, step=step) for step in range(80)]

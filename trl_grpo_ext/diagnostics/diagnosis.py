@@ -38,6 +38,7 @@ BEYOND_CEILING = frozenset(
         "bad_data",
         "noisy_verifier",
         "reward_hacking",
+        "getting_worse",
         "dead_groups",
         "label_hacks",
         "way_out",

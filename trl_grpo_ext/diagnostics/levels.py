@@ -47,6 +47,11 @@ def length_level(batches: Sequence[BatchFigures]) -> Estimate:
     return level_of(batch.tokens.groups for batch in batches)
 
 
+def term_level(batches: Sequence[BatchFigures], term: str) -> Estimate:
+    """The mean value of a term in some batches; `NOTHING` for batches without the term."""
+    return _level([batch.terms[term].values for batch in batches if term in batch.terms])
+
+
 def level_of(parts: Iterable[Estimate]) -> Estimate:
     """Mean of independent numbers; `NOTHING` without numbers, or for numbers too large to square.
 

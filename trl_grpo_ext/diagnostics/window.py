@@ -231,6 +231,13 @@ class Window:
         """A term's figures in the recent batches together."""
         return TermTotals.of(term, self.batches)
 
+    def has_read_answers(self, term: str) -> bool:
+        """Test whether a term read an answer in the opening or in the recent batches.
+
+        A policy that games its reward may at last give no answers.
+        """
+        return TermTotals.of(term, (*self.opening, *self.batches)).has_answers
+
     def value_scale(self, term: str) -> Scale:
         """Observed scale of a term's values, after shape and gate."""
         if term not in self.seen:

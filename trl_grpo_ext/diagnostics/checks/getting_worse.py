@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import is_penalty, names, percent
@@ -13,12 +14,15 @@ from trl_grpo_ext.diagnostics.decline import (
     training_decline,
 )
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.levels import gain, term_level
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.runs.resumed import told
-from trl_grpo_ext.support.estimate import NOTHING
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 # Ours, tried in test_diagnosis_cases.py.
+# Of the scale: the least fall below the opening, which is short.
+EARLY_FALL = 0.3
 # Of the best score's height on the scale: with less left, going on is a waste.
 HALVED = 0.5
 # Of the largest weight: a smaller change of one is none.
@@ -34,6 +38,14 @@ LOST_ENTROPY = 0.5
 # Of the tokens.
 MORE_CLIPPED = 0.1
 MOST_TOLD = 3
+
+
+class Fall(NamedTuple):
+    """A fall of a term's level, and the batches of the latter level in words."""
+
+    best: Estimate
+    now: Estimate
+    now_at: str
 
 
 class Change(NamedTuple):
@@ -95,9 +107,11 @@ def _unlearned(window: Window) -> Finding | None:
     for term in window.terms:
         if term in window.in_force or not _knows_better(window, term):
             continue
-        fall = training_decline(window, term)
+        fall = _fall_of(window, term)
         # The seen scale of a score without a known range may be narrow: 0.48 to 0.50.
-        if fall is None or fall.size.mean < LEAST_FALL * abs(fall.best.mean):
+        if fall is None or fall.best.mean - fall.now.mean < LEAST_FALL * abs(
+            fall.best.mean
+        ):
             continue
         named = names(window.primary_terms) or "the reward"
         kept = f"Keep some weight on `{term}`."
@@ -115,6 +129,19 @@ def _unlearned(window: Window) -> Finding | None:
     return None
 
 
+def _fall_of(window: Window, term: str) -> Fall | None:
+    """Find a term's fall below its best part, or below the opening, which shows a fall early; None if unsure."""
+    decline = training_decline(window, term)
+    if decline is not None:
+        return Fall(decline.best, decline.now, decline.now_at)
+    level = partial(term_level, term=term)
+    lost = gain(window.later, window.opening, level)
+    if not lost.is_sure or window.value_scale(term).part(lost).mean < EARLY_FALL:
+        return None
+    now_at = f"in the last {len(window.later)} batches"
+    return Fall(level(window.opening), level(window.later), now_at)
+
+
 def _knows_better(window: Window, term: str) -> bool:
     """Test whether a term without weight tells right answers where the primary term may not.
 
@@ -122,9 +149,9 @@ def _knows_better(window: Window, term: str) -> bool:
     answers is a helper, unless it came before a primary term that reads none either.
     """
     primary = window.in_force[0] if window.in_force else None
-    primary_reads = primary is not None and window.of_term(primary).has_answers
+    primary_reads = primary is not None and window.has_read_answers(primary)
     had_weight = term in window.trained_on
-    if window.of_term(term).has_answers:
+    if window.has_read_answers(term):
         return had_weight or not primary_reads
     order = list(window.terms)
     came_first = primary is None or order.index(term) < order.index(primary)

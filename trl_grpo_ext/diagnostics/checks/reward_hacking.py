@@ -44,7 +44,11 @@ BY_HEART = (
 def hacking(window: Window) -> CheckResult:
     """Find a rising training score without a rising second opinion or evaluation."""
     shadows = second_opinions(window)
-    if window.batches and not shadows and len(window.evaluations) < LEAST_EVALUATIONS:
+    if (
+        window.batches
+        and not (shadows or _is_watched(window))
+        and len(window.evaluations) < LEAST_EVALUATIONS
+    ):
         return NotChecked(
             "a second opinion (a stricter verifier of weight 0), or three evaluations"
         )
@@ -56,6 +60,17 @@ def hacking(window: Window) -> CheckResult:
             return found
     outcome = _against_evaluation(window)
     return None if shadows and isinstance(outcome, NotChecked) else outcome
+
+
+def _is_watched(window: Window) -> bool:
+    """Test for a shadow that reads answers where the primary term reads none.
+
+    Check `getting_worse` finds the falls of such a shadow.
+    """
+    if not window.in_force or window.has_read_answers(window.in_force[0]):
+        return False
+    shadows = [term for term in window.terms if term not in window.trained_on]
+    return any(map(window.has_read_answers, shadows))
 
 
 def _against_shadow(window: Window, shadow: str) -> Finding | None:
