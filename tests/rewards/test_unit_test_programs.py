@@ -393,6 +393,18 @@ def test_names_of_an_import_in_brackets_are_no_names_that_a_program_lacks() -> N
     assert extract_program(_fenced(program, usage), ["f"]) == program
 
 
+@pytest.mark.parametrize("behind", ["", "\nIt adds.", f"\nIt prints:\n{FENCE}\n3\n{FENCE}"])
+def test_a_program_may_begin_in_the_block_that_its_prompt_opened(behind: str) -> None:
+    prompt = f"Write add(a, b).\n{FENCE}python\n"
+    right = f"def add(a, b):\n    return a + b\n{FENCE}{behind}"
+    verdicts = UnitTestVerifier().judge(
+        [right, right.replace("+", "-")],
+        prompts=[prompt] * 2,
+        tests=[["assert add(1, 2) == 3"]] * 2,
+    )
+    assert [verdict.reason for verdict in verdicts] == ["", "test_1_failed"], verdicts
+
+
 USER = "from dataclasses import dataclass\n\n@dataclass\nclass User:\n    name: str\n"
 FUTURE = "from __future__ import annotations\n"
 
