@@ -14,6 +14,7 @@ from suite_harness import FENCE, STUB
 
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks, with_helpers
 from trl_grpo_ext.programs.suites.columns import Columns
+from trl_grpo_ext.programs.suites.free_names import assigned_names, free_names
 from trl_grpo_ext.programs.suites.program import (
     complete_program,
     extract_program,
@@ -385,6 +386,54 @@ def test_a_usage_that_has_a_constant_of_the_program_gives_it_without_its_import(
     program = "def price(x):\n    return x * RATE\n"
     usage = f"{line}RATE = 2\n\nprint(price(1))\n"
     assert extract_program(_fenced(program, usage), ["price"]) == f"RATE = 2\n\n{program}"
+
+
+@pytest.mark.parametrize(
+    ("values", "program"),
+    [
+        ("vowels = set('aeiou')\n", "def f(s):\n    return sum(c in vowels for c in s)\n"),
+        ("a = 1\nb: int = a + 1\n", "def f(s):\n    return s[b:]\n"),
+        ("low, high = 1, 9\n", "def f(s):\n    return low < len(s) < high\n"),
+        ("count = 0\n", "def f():\n    global count\n    count = count + 1\n"),
+        ("is_even = lambda n: n % 2 == 0\n", "def f(x):\n    return is_even(x)\n"),
+        ("prefix = 'a'\n", "def f(x):\n    return f'{prefix}{x}'\n"),
+    ],
+)
+def test_a_value_that_the_program_needs_comes_from_another_block(
+    values: str, program: str
+) -> None:
+    usage = "s = 'abc'\nresult = f(s)\nprint(result)\n"
+    assert extract_program(_fenced(values, program, usage), ["f"]) == values + program
+
+
+@pytest.mark.parametrize(
+    ("program", "usage"),
+    [
+        ("def f(x, *y, z: int = 1):\n    return x\n", "x, y = boom()\nz = boom()\n"),
+        ("def f(x):\n    for y, z in x:\n        print(y, z)\n", "y = z = boom()\n"),
+        ("def f(x):\n    return sorted(x, key=len)\n", "key = boom()\nlen = 1\n"),
+        ("def f(x):\n    with x as y:\n        return y\n", "y = boom()\n"),
+        ("def f(x):\n    return [z for z in x]\n", "z = boom()\n"),
+        ("def f(x):\n    return map(lambda y, z=1: y, x)\n", "y = boom()\nz = boom()\n"),
+        ("def f(x):\n    return result\n", "result = f(1)\n"),
+        ("def f(x):\n    return limit\n", "limit = int(input())\n"),
+        ("def f(x):\n    return text\n", 'text = """\na\n"""\n'),
+    ],
+)
+def test_values_of_a_use_of_the_program_are_left_out(program: str, usage: str) -> None:
+    assert extract_program(_fenced(program, usage), ["f"]) == program
+
+
+@pytest.mark.parametrize(
+    "piece", ["def f(a, ", "for a ", "lambda a, ", "a, ", "a = ", "(a = ", "global a, "]
+)
+def test_names_of_a_hostile_text_are_found_in_linear_time(piece: str) -> None:
+    def read(length: int) -> None:
+        text = piece * length
+        free_names(text, {"a"}, set())
+        assigned_names(text)
+
+    assert grows_linearly(read, 20_000)
 
 
 def test_names_of_an_import_in_brackets_are_no_names_that_a_program_lacks() -> None:
