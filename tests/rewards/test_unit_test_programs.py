@@ -454,6 +454,92 @@ def test_a_program_may_begin_in_the_block_that_its_prompt_opened(behind: str) ->
     assert [verdict.reason for verdict in verdicts] == ["", "test_1_failed"], verdicts
 
 
+MAIN = "def main():\n    print(sum(map(int, input().split())))\n"
+SOLVER = "class Solver:\n    def run(self):\n        print(input())\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "call"),
+    [
+        (MAIN, "# Run it\nmain()  # here\n"),
+        (MAIN, 'if __name__ == "__main__":\n    main()\n'),
+        (MAIN, "import sys\n\nsys.exit(main())\n"),
+        (MAIN, "t = int(input())\nfor _ in range(t):\n    main()\n"),
+        (
+            f"import sys\nsys.setrecursionlimit(10**6)\ninput = sys.stdin.readline\n{MAIN}",
+            "main()\n",
+        ),
+        (SOLVER, "Solver().run()\n"),
+    ],
+)
+def test_a_later_block_that_only_calls_the_program_belongs_to_it_if_its_output_is_tested(
+    program: str, call: str
+) -> None:
+    assert extract_program(_fenced(program, call)) == program + call
+    assert extract_program(_fenced(program, call, "main()\n")) == program + call
+    assert extract_program(_fenced(program, call), ["main", "Solver"]) == program
+
+
+@pytest.mark.parametrize(
+    ("program", "other"),
+    [
+        (MAIN, "main(3)\n"),
+        (MAIN, "main()\nprint(6)\n"),
+        (MAIN, "other()\n"),
+        (MAIN, "x = main\n"),
+        (f"{MAIN}\nmain()\n", "main()\n"),
+        (f"{MAIN}\nresult = main()\n", "main()\n"),
+        (f"{MAIN}\nif __name__ == '__main__':\n    main()\n", "main()\n"),
+    ],
+)
+def test_no_example_is_run_behind_a_program_and_no_program_twice(
+    program: str, other: str
+) -> None:
+    assert extract_program(_fenced(program, other)) == program
+
+
+AREA = 'def area(r):\n    """Of a circle."""\n'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    s = r * r\n    return 3 * s\n",
+        "    return 3 * r * r\n\n\nprint(area(1))\n",
+        "    if r < 0:\n        return 0\n    return 3 * r * r\n",
+        "    # Square it\n    s = [\n        r * r,\n    ]\n    return 3 * s[0]\n",
+    ],
+)
+@pytest.mark.parametrize("prompt", [AREA, "def area(r):\n"])
+def test_a_body_whose_first_line_lost_its_indentation_is_completed(
+    body: str, prompt: str
+) -> None:
+    code = prompt_code(prompt, "area")
+    whole = complete_program(body, code, "area")
+    assert whole == f"{prompt}{body}"
+    at = body.index("    " + body.lstrip(" #Squareit\n")[:1]) if "#" in body else 0
+    for kept in ("", " ", "   "):
+        assert complete_program(body[:at] + kept + body[at + 4 :], code, "area") == whole
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "area = lambda r: 3 * r * r\n",
+        "if True:\n    def area(r):\n        return 3 * r * r\n",
+        "r = 1\nprint(r)\n",
+        "for r in range(3):\n    print(r)\nprint(area(1))\n",
+    ],
+)
+def test_a_program_is_no_body_without_indentation(program: str) -> None:
+    assert complete_program(program, prompt_code(AREA, "area"), "area") == program
+
+
+def test_a_body_is_completed_only_behind_a_stub_that_holds_nothing() -> None:
+    mended = f"{AREA}    return 3 * r * r\n"
+    assert complete_program("ok", prompt_code(mended, "area"), "area") == "ok"
+
+
 USER = "from dataclasses import dataclass\n\n@dataclass\nclass User:\n    name: str\n"
 FUTURE = "from __future__ import annotations\n"
 

@@ -45,10 +45,10 @@ _IMPORT = re.compile(
 _FUTURE_IMPORT = re.compile(
     r"^from[ \t]+__future__[ \t]+import\b[ \t]*(?:\([^)]*\)?|[^#;\n]*)\n", re.MULTILINE
 )
-# A string with its prefix, or a comment
+# A string with its prefix, or a comment; a string without its end reaches to the end of the line.
 TEXT = (
     r"(?<!\w)([A-Za-z]{0,2})(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}"
-    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
+    r"|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?)|#[^\n]*"
 )
 _TEXT = re.compile(TEXT)
 _COMMENT = re.compile(r"#.*")
@@ -286,7 +286,7 @@ def with_helpers(
     pieces = [program]
     bound = _bound(program)
     missing = names_read_but_not_bound(program).union(names) - bound
-    written = _written(program)
+    written = written_names(program)
     values = _free(program).union(names) - written
     # From the last block on, since a helper may need a helper of an earlier block.
     for other in reversed(others):
@@ -297,7 +297,7 @@ def with_helpers(
         pieces.append(helper)
         bound |= _bound(helper)
         missing = (missing | _mentions(helper)) - bound
-        written |= _written(helper)
+        written |= written_names(helper)
         values = (values | _free(helper)) - written
     if len(pieces) == 1:
         return program
@@ -314,13 +314,13 @@ class _Block:
     """
 
     def __init__(self, code: str, taken: Collection[str], written: set[str]) -> None:
-        self._parts = _NEXT_STATEMENT.split(code)
+        self._parts = top_statements(code)
         self._definitions: set[int] = set()
         # The names that each value binds
         self._values: dict[int, set[str]] = {}
         for place, part in enumerate(self._parts):
             assigned = assigned_names(part)
-            if _DEFINITION.match(part) or not assigned.isdisjoint(taken):
+            if is_definition(part) or not assigned.isdisjoint(taken):
                 self._definitions.add(place)
             elif assigned and _is_independent(part, written):
                 self._values[place] = assigned
@@ -391,16 +391,25 @@ def _free(code: str) -> set[str]:
     return free_names(without_texts(code), _mentions(code), _bound(code))
 
 
-def _written(code: str) -> set[str]:
+def top_statements(code: str) -> list[str]:
+    """Split a code text into its top-level statements, each with the lines and comments below it."""
+    return _NEXT_STATEMENT.split(code)
+
+
+def is_definition(statement: str) -> bool:
+    """Test if a statement is an import, a function, a class, a decorator or a constant."""
+    return _DEFINITION.match(statement) is not None
+
+
+def written_names(code: str) -> set[str]:
     """Return the names of functions, classes and values at the top of a program."""
-    parts = _NEXT_STATEMENT.split(code)
-    return _matched(_TOP_NAME, code).union(*map(assigned_names, parts))
+    return _matched(_TOP_NAME, code).union(*map(assigned_names, top_statements(code)))
 
 
 def _names_at_the_top(code: str) -> set[str]:
-    parts = _NEXT_STATEMENT.split(code)
+    parts = top_statements(code)
     imports = "".join(part for part in parts if _IMPORT.match(part))
-    return _written(code) | _imported(imports)
+    return written_names(code) | _imported(imports)
 
 
 def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
