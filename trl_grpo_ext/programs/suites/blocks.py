@@ -285,7 +285,7 @@ def with_helpers(
     """
     pieces = [program]
     bound = _bound(program)
-    missing = names_read_but_not_bound(program).union(names) - bound
+    missing = _mentions(program).union(names) - bound
     written = written_names(program)
     values = _free(program).union(names) - written
     # From the last block on, since a helper may need a helper of an earlier block.
@@ -369,7 +369,11 @@ def names_read_but_not_bound(program: str) -> set[str]:
 
 
 def _mentions(code: str) -> set[str]:
-    return set(_MENTION.findall(_IMPORT.sub("", without_texts(code))))
+    return _mentions_in(without_texts(code))
+
+
+def _mentions_in(plain: str) -> set[str]:
+    return set(_MENTION.findall(_IMPORT.sub("", plain)))
 
 
 def without_texts(code: str) -> str:
@@ -383,12 +387,16 @@ def is_formatted(text: re.Match[str]) -> bool:
 
 
 def _bound(code: str) -> set[str]:
-    plain = without_texts(code)
+    return _bound_in(without_texts(code))
+
+
+def _bound_in(plain: str) -> set[str]:
     return _matched(_NAME, plain) | _imported(plain)
 
 
 def _free(code: str) -> set[str]:
-    return free_names(without_texts(code), _mentions(code), _bound(code))
+    plain = without_texts(code)
+    return free_names(plain, _mentions_in(plain), _bound_in(plain))
 
 
 def top_statements(code: str) -> list[str]:
