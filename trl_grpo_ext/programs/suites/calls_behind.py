@@ -37,7 +37,7 @@ def with_call_behind(program: str, behind: Sequence[str]) -> str:
         behind: The blocks that stand behind it in the answer.
 
     Examples:
-        >>> print(with_call_behind("def main(): print(input())\\n", ["main()\\n"]))
+        >>> print(with_call_behind("def main(): print(input())\\n", ["main()"]))
         def main(): print(input())
         main()
     """
