@@ -119,6 +119,36 @@ def test_a_prompt_tells_whether_it_opens_the_thinking_or_the_chat_template_does(
     assert sample.prefill == ("of the template" if prefill is None else prefill)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "completion", "prefill"),
+    [
+        ("Add.\n```python\n", "x = 1\n```\nDone.", "```python\n"),
+        ("Add.\n```python", "x = 1\n```", "```python\n"),
+        ("Add.\n```py", "thon\nx = 1\n```", "```py"),
+        ("Like\n```\n1\n```\nSolution: ~~~\n", "x = 1\n~~~", "~~~\n"),
+        ([{"role": "assistant", "content": "So:\n```json\n"}], "{}\n```", "```json\n"),
+        ("Add.\n[PYTHON]\n", "x = 1\n[/PYTHON]", "[PYTHON]\n"),
+        ("Add.\n```py\n", 'x = """\n```py\n1\n```\n"""\n```', "```py\n"),
+        ("Like\n```\n1\n```\n", "x = 1\n```", ""),
+        ("Write ```python blocks.", "x = 1\n```", ""),
+        ("Add.\n```python\n", "Sure:\n```python\nx = 1\n```", ""),
+        ("Add.\n```python\n", "```\nx = 1\n```", ""),
+        ("Add.\n```\n<think>\n", "x = 1\n```", "<think>\n"),
+    ],
+)
+def test_a_prompt_that_ends_with_an_open_fence_opens_the_code_of_a_completion_without_its_own(
+    prompt: Any, completion: str, prefill: str
+) -> None:
+    sample = sample_of(completion, prompt, completion_ids=None, row={})
+    assert sample.prefill == prefill
+
+
+def test_an_unknown_prefill_stays_unknown_where_the_completion_ends_a_thinking() -> None:
+    asked = [{"role": "user", "content": "Add.\n```python\n"}]
+    sample = sample_of("So.</think>x = 1\n```", asked, completion_ids=None, row={})
+    assert sample.prefill is None
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -21,6 +21,17 @@ PROMPT_KEY_BITS = 64
 # The key of a recorded tool result that TRL left out, since it did not fit in the length limit: it ended the rollout.
 LEFT_OUT = "left_out"
 _LAST_TAG = re.compile(r"<think>\s*\Z")
+# The line of a Markdown fence, with its marks and its language
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+#-]*)", re.MULTILINE)
+# An opening mark of code at the end of a text: a fence, such as "```python", also behind "Solution:"; or another mark
+_LAST_FENCE = re.compile(
+    r"(?:^|[:>])[ \t]*((`{3,}|~{3,})[ \t]*([\w+#-]*)\s*)\Z", re.MULTILINE
+)
+_LAST_MARK = re.compile(r"(?:<code>|\[PYTHON\])\s*\Z")
+# The rest of a fence's line, where the prompt ends on it
+_ENDS_FENCE = re.compile(r"[\w+#-]*[ \t]*\n")
+# More of a prompt's end than such a line has
+_LINE_CHARS = 200
 
 # The keywords that TRL passes to every reward function besides the dataset's columns.
 TRL_EXTRAS = frozenset(
@@ -52,8 +63,8 @@ class Sample:
         row: The dataset's columns for this prompt, without the prompt itself.
         group: The group number; the completions of one prompt that are compared with each other share it.
         step: The trainer's optimizer step.
-        prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
-            string if there is no prefill, None if it is unknown. It is not part of `text`.
+        prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`, or the opening
+            fence of its code; an empty string if there is no prefill, None if it is unknown. It is not part of `text`.
         messages: All messages of a completion with several messages, such as tool calls, tool results (with `seconds`,
             the time of the call, if known) and the final answer. A result with `left_out` did not fit in the length
             limit, and never reached the model. None for a completion with a single message.
@@ -137,6 +148,51 @@ def think_prefill(text: str) -> str:
     """
     tag = _LAST_TAG.search(text)
     return tag[0] if tag else ""
+
+
+def code_prefill(prompt: Prompt | None) -> str:
+    r"""Return the mark at the end of a prompt that opens the code, with trailing white space; "" without a mark there.
+
+    The marks are a fence that no other line of the prompt opens, `<code>` and `[PYTHON]`. The last message of a
+    conversation counts, whoever says it.
+
+    Examples:
+        >>> code_prefill("Write add(a, b).\n~~~python\n"), code_prefill("Write add(a, b), as in\n~~~\nf(1)\n~~~\n")
+        ('~~~python\n', '')
+    """
+    text = last_message(prompt)
+    end = text[-_LINE_CHARS:]
+    mark = _LAST_MARK.search(end)
+    if mark:
+        return mark[0]
+    fence = _LAST_FENCE.search(end)
+    if fence is None:
+        return ""
+    before = text[: len(text) - len(fence[1])]
+    # A fence with a language opens a block, wherever it stands.
+    is_open = bool(fence[3]) or not _opened_fence(before)
+    return fence[1] if is_open else ""
+
+
+def _opened_fence(text: str) -> str:
+    """Return the marks of the fence that is open at a text's end; "" if none is."""
+    opened = ""
+    for marks, tag in _FENCE.findall(text):
+        if tag or not opened:
+            opened = marks
+        elif marks.startswith(opened):
+            opened = ""
+    return opened
+
+
+def _begins_in_code(text: str) -> bool:
+    """Test if a completion continues the code that the prompt opened, rather than open a block of its own."""
+    fence = _FENCE.search(text)
+    if fence is None:
+        return True
+    before = text[: fence.start()]
+    is_in_string = before.count('"""') % 2 or before.count("'''") % 2
+    return bool(before.strip()) and (not fence[2] or bool(is_in_string))
 
 
 def last_message(prompt: Prompt | None) -> str:
@@ -231,7 +287,7 @@ def sample_of(
     """Make a sample of a completion, for any form in which TRL passes completions.
 
     The prefill is the `<think>` tag at the end of a text prompt; for a conversation it is `template_prefill`, the chat
-    template's own.
+    template's own. Without thinking, it is the mark at the prompt's end that opens the code: see `code_prefill`.
 
     Examples:
         >>> sample_of("4", "What is 2+2? <think>", completion_ids=None, row={}).prefill
@@ -244,8 +300,15 @@ def sample_of(
     if _last_said(conversation)[0]:
         # `completion_text` puts the `<think>` tag back into the text itself.
         prefill = ""
+    text = completion_text(completion)
+    # An unknown prefill may have opened the thinking, which the completion ends.
+    is_after_thinking = prefill == "" or (prefill is None and "</think>" not in text)
+    if is_after_thinking:
+        mark = code_prefill(prompt)
+        if mark and _begins_in_code(text):
+            prefill = mark if "\n" in mark or _ENDS_FENCE.match(text) else f"{mark}\n"
     return Sample(
-        text=completion_text(completion),
+        text=text,
         prompt=prompt,
         completion_ids=completion_ids,
         tool_tokens=tool_tokens,

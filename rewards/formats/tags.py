@@ -16,7 +16,7 @@ from trl_grpo_ext.rewards.formats.tag_structure import (
     read_tags,
     tag_names,
 )
-from trl_grpo_ext.sample import Sample, completion_text
+from trl_grpo_ext.sample import Sample, completion_text, think_prefill
 from trl_grpo_ext.verdict import Verdict
 
 THINK = "think"
@@ -126,7 +126,8 @@ class TagsVerifier(Verifier):
         if self.prefilled is not None:
             return tag if self.prefilled else ""
         if first == THINK:
-            return sample.prefill
+            # A prefill that opens code has no tag.
+            return None if sample.prefill is None else think_prefill(sample.prefill)
         if sample.prompt is None:
             return ""
         if isinstance(sample.prompt, str):

@@ -12,6 +12,7 @@ from walls import walls_or_skip
 from trl_grpo_ext.programs.sandbox.call_run import Report, run_calls
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, TestResult
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
+from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.workers.frames import Inbox
 
 SUITE = CallSuite(tests=("assert f() == 1", "assert f() == 2"), names=("f",))
@@ -119,3 +120,19 @@ def test_each_program_meets_the_tests_as_they_were_written() -> None:
             assert run_calls(zygote, job, suite).ending is Ending.PASSED
     finally:
         zygote.kill()
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("assert f() == 'a   '", "assert f() == 'a   '"),
+        ("assert (\n    f()  ==  'a  b'\n)", "assert ( f() == 'a  b' )"),
+        ('assert f() == """a\n  b"""', 'assert f() == """a\\n  b"""'),
+        ("assert (f()  # don't\n    == 'a  b')", "assert (f() # don't == 'a  b')"),
+    ],
+)
+def test_a_reason_keeps_the_white_space_of_strings_and_collapses_any_other(
+    test: str, told: str
+) -> None:
+    (verdict,) = UnitTestVerifier().judge(["def f(): return 'a'"], tests=[[test]])
+    assert verdict.details["why"] == f"{told}; f() returned 'a'"

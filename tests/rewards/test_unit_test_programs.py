@@ -14,6 +14,7 @@ from suite_harness import FENCE, STUB
 
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks, with_helpers
 from trl_grpo_ext.programs.suites.columns import Columns
+from trl_grpo_ext.programs.suites.free_names import assigned_names, free_names
 from trl_grpo_ext.programs.suites.program import (
     complete_program,
     extract_program,
@@ -387,10 +388,156 @@ def test_a_usage_that_has_a_constant_of_the_program_gives_it_without_its_import(
     assert extract_program(_fenced(program, usage), ["price"]) == f"RATE = 2\n\n{program}"
 
 
+@pytest.mark.parametrize(
+    ("values", "program"),
+    [
+        ("vowels = set('aeiou')\n", "def f(s):\n    return sum(c in vowels for c in s)\n"),
+        ("a = 1\nb: int = a + 1\n", "def f(s):\n    return s[b:]\n"),
+        ("low, high = 1, 9\n", "def f(s):\n    return low < len(s) < high\n"),
+        ("count = 0\n", "def f():\n    global count\n    count = count + 1\n"),
+        ("is_even = lambda n: n % 2 == 0\n", "def f(x):\n    return is_even(x)\n"),
+        ("prefix = 'a'\n", "def f(x):\n    return f'{prefix}{x}'\n"),
+    ],
+)
+def test_a_value_that_the_program_needs_comes_from_another_block(
+    values: str, program: str
+) -> None:
+    usage = "s = 'abc'\nresult = f(s)\nprint(result)\n"
+    assert extract_program(_fenced(values, program, usage), ["f"]) == values + program
+
+
+@pytest.mark.parametrize(
+    ("program", "usage"),
+    [
+        ("def f(x, *y, z: int = 1):\n    return x\n", "x, y = boom()\nz = boom()\n"),
+        ("def f(x):\n    for y, z in x:\n        print(y, z)\n", "y = z = boom()\n"),
+        ("def f(x):\n    return sorted(x, key=len)\n", "key = boom()\nlen = 1\n"),
+        ("def f(x):\n    with x as y:\n        return y\n", "y = boom()\n"),
+        ("def f(x):\n    return [z for z in x]\n", "z = boom()\n"),
+        ("def f(x):\n    return map(lambda y, z=1: y, x)\n", "y = boom()\nz = boom()\n"),
+        ("def f(x):\n    return result\n", "result = f(1)\n"),
+        ("def f(x):\n    return limit\n", "limit = int(input())\n"),
+        ("def f(x):\n    return text\n", 'text = """\na\n"""\n'),
+    ],
+)
+def test_values_of_a_use_of_the_program_are_left_out(program: str, usage: str) -> None:
+    assert extract_program(_fenced(program, usage), ["f"]) == program
+
+
+@pytest.mark.parametrize(
+    "piece", ["def f(a, ", "for a ", "lambda a, ", "a, ", "a = ", "(a = ", "global a, "]
+)
+def test_names_of_a_hostile_text_are_found_in_linear_time(piece: str) -> None:
+    def read(length: int) -> None:
+        text = piece * length
+        free_names(text, {"a"}, set())
+        assigned_names(text)
+
+    assert grows_linearly(read, 20_000)
+
+
 def test_names_of_an_import_in_brackets_are_no_names_that_a_program_lacks() -> None:
     program = "from typing import (\n    List,\n)\n\ndef f(x: List):\n    return x\n"
     usage = "import pytest\nfrom typing import List\nfrom solution import f\n"
     assert extract_program(_fenced(program, usage), ["f"]) == program
+
+
+@pytest.mark.parametrize("behind", ["", "\nIt adds.", f"\nIt prints:\n{FENCE}\n3\n{FENCE}"])
+def test_a_program_may_begin_in_the_block_that_its_prompt_opened(behind: str) -> None:
+    prompt = f"Write add(a, b).\n{FENCE}python\n"
+    right = f"def add(a, b):\n    return a + b\n{FENCE}{behind}"
+    verdicts = UnitTestVerifier().judge(
+        [right, right.replace("+", "-")],
+        prompts=[prompt] * 2,
+        tests=[["assert add(1, 2) == 3"]] * 2,
+    )
+    assert [verdict.reason for verdict in verdicts] == ["", "test_1_failed"], verdicts
+
+
+MAIN = "def main():\n    print(sum(map(int, input().split())))\n"
+SOLVER = "class Solver:\n    def run(self):\n        print(input())\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "call"),
+    [
+        (MAIN, "# Run it\nmain()  # here\n"),
+        (MAIN, 'if __name__ == "__main__":\n    main()\n'),
+        (MAIN, "import sys\n\nsys.exit(main())\n"),
+        (MAIN, "t = int(input())\nfor _ in range(t):\n    main()\n"),
+        (
+            f"import sys\nsys.setrecursionlimit(10**6)\ninput = sys.stdin.readline\n{MAIN}",
+            "main()\n",
+        ),
+        (SOLVER, "Solver().run()\n"),
+    ],
+)
+def test_a_later_block_that_only_calls_the_program_belongs_to_it_if_its_output_is_tested(
+    program: str, call: str
+) -> None:
+    assert extract_program(_fenced(program, call)) == program + call
+    assert extract_program(_fenced(program, call, "main()\n")) == program + call
+    assert extract_program(_fenced(program, call), ["main", "Solver"]) == program
+
+
+@pytest.mark.parametrize(
+    ("program", "other"),
+    [
+        (MAIN, "main(3)\n"),
+        (MAIN, "main()\nprint(6)\n"),
+        (MAIN, "other()\n"),
+        (MAIN, "x = main\n"),
+        (f"{MAIN}\nmain()\n", "main()\n"),
+        (f"{MAIN}\nresult = main()\n", "main()\n"),
+        (f"{MAIN}\nif __name__ == '__main__':\n    main()\n", "main()\n"),
+    ],
+)
+def test_no_example_is_run_behind_a_program_and_no_program_twice(
+    program: str, other: str
+) -> None:
+    assert extract_program(_fenced(program, other)) == program
+
+
+AREA = 'def area(r):\n    """Of a circle."""\n'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    s = r * r\n    return 3 * s\n",
+        "    return 3 * r * r\n\n\nprint(area(1))\n",
+        "    if r < 0:\n        return 0\n    return 3 * r * r\n",
+        "    # Square it\n    s = [\n        r * r,\n    ]\n    return 3 * s[0]\n",
+    ],
+)
+@pytest.mark.parametrize("prompt", [AREA, "def area(r):\n"])
+def test_a_body_whose_first_line_lost_its_indentation_is_completed(
+    body: str, prompt: str
+) -> None:
+    code = prompt_code(prompt, "area")
+    whole = complete_program(body, code, "area")
+    assert whole == f"{prompt}{body}"
+    at = body.index("    " + body.lstrip(" #Squareit\n")[:1]) if "#" in body else 0
+    for kept in ("", " ", "   "):
+        assert complete_program(body[:at] + kept + body[at + 4 :], code, "area") == whole
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "area = lambda r: 3 * r * r\n",
+        "if True:\n    def area(r):\n        return 3 * r * r\n",
+        "r = 1\nprint(r)\n",
+        "for r in range(3):\n    print(r)\nprint(area(1))\n",
+    ],
+)
+def test_a_program_is_no_body_without_indentation(program: str) -> None:
+    assert complete_program(program, prompt_code(AREA, "area"), "area") == program
+
+
+def test_a_body_is_completed_only_behind_a_stub_that_holds_nothing() -> None:
+    mended = f"{AREA}    return 3 * r * r\n"
+    assert complete_program("ok", prompt_code(mended, "area"), "area") == "ok"
 
 
 USER = "from dataclasses import dataclass\n\n@dataclass\nclass User:\n    name: str\n"

@@ -320,6 +320,14 @@ def test_a_solution_cannot_take_the_place_of_the_checker() -> None:
     assert reason_of({"test": CHECK, "entry_point": "check"}, STUB) == "tests_empty"
 
 
+def test_a_check_without_the_name_of_its_function_is_told_from_tests_that_are_empty() -> (
+    None
+):
+    assert reason_of({"test": CHECK}, STUB) == "entry_point_missing"
+    assert reason_of({"test": CHECK, "entry_point": ""}) == "entry_point_missing"
+    assert "unit" in call_suite({"test": f"{CHECK}check(unit)"}).names
+
+
 CHECK = "\n\nMETADATA = {}\n\n\ndef check(candidate):\n    assert abs(norm(candidate([3, 4])) - 1) < 1e-9\n\n"
 
 

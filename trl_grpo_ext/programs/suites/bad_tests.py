@@ -59,6 +59,10 @@ ADVICE = {
         "The tests need what the sandbox has no means for, so a right program may fail. Rewrite them, or drop the row."
     ),
     TESTS_DO_NOT_RUN: "The tests fail by themselves, whatever the program is. Mend them, or drop the row.",
+    "entry_point_missing": (
+        "The tests define `check(candidate)`, and the row does not name the function to check. Add a column "
+        "`entry_point` with its name, or name that column by the setting `entry_point_column`."
+    ),
     "entry_point_invalid": "An entry point is the name of a function or class. Drop the row, or mend the column.",
     "groups_invalid": (
         "Groups are a mapping of names to places of tests, from 0, that leaves no test out: "

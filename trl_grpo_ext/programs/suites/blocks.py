@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from trl_grpo_ext.programs.suites.free_names import assigned_names, free_names
+
 PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
 _MARKDOWN_TAGS = frozenset({"markdown", "md"})
 _TRIPLE_QUOTES = ('"""', "'''")
@@ -30,7 +32,8 @@ _TOP_NAME = re.compile(
     r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([A-Z_][A-Z0-9_]*)[ \t]*=[^=])",
     re.MULTILINE,
 )
-_TOP_VALUE = re.compile(r"^([^\W\d]\w*)[ \t]*(?::[^=\n]*)?=[^=]", re.MULTILINE)
+# Values of input are read in the program's order.
+_READS_INPUT = re.compile(r"\b(?:input|open|argv|stdin|parse_args)\b")
 _NAME = re.compile(
     r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])",
     re.MULTILINE,
@@ -42,10 +45,10 @@ _IMPORT = re.compile(
 _FUTURE_IMPORT = re.compile(
     r"^from[ \t]+__future__[ \t]+import\b[ \t]*(?:\([^)]*\)?|[^#;\n]*)\n", re.MULTILINE
 )
-# A string with its prefix, or a comment
+# A string with its prefix, or a comment; a string without its end reaches to the end of the line.
 TEXT = (
     r"(?<!\w)([A-Za-z]{0,2})(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}"
-    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
+    r"|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?)|#[^\n]*"
 )
 _TEXT = re.compile(TEXT)
 _COMMENT = re.compile(r"#.*")
@@ -282,18 +285,77 @@ def with_helpers(
     """
     pieces = [program]
     bound = _bound(program)
-    missing = names_read_but_not_bound(program).union(names) - bound
+    missing = _mentions(program).union(names) - bound
+    written = written_names(program)
+    values = _free(program).union(names) - written
     # From the last block on, since a helper may need a helper of an earlier block.
     for other in reversed(others):
-        helper = _definitions(other, taken)
-        if missing.isdisjoint(_names_at_the_top(helper, taken)):
+        block = _Block(other, taken, written)
+        if not block.has(missing, values):
             continue
+        helper = block.helper(values)
         pieces.append(helper)
         bound |= _bound(helper)
         missing = (missing | _mentions(helper)) - bound
+        written |= written_names(helper)
+        values = (values | _free(helper)) - written
     if len(pieces) == 1:
         return program
     return _with_futures_first("".join(reversed(pieces)))
+
+
+class _Block:
+    """Another block of an answer, by its top-level statements.
+
+    Args:
+        code: The block.
+        taken: Names whose values are definitions.
+        written: Names of functions, classes and values of the program, which stands behind the block.
+    """
+
+    def __init__(self, code: str, taken: Collection[str], written: set[str]) -> None:
+        self._parts = top_statements(code)
+        self._definitions: set[int] = set()
+        # The names that each value binds
+        self._values: dict[int, set[str]] = {}
+        for place, part in enumerate(self._parts):
+            assigned = assigned_names(part)
+            if is_definition(part) or not assigned.isdisjoint(taken):
+                self._definitions.add(place)
+            elif assigned and _is_independent(part, written):
+                self._values[place] = assigned
+
+    def has(self, missing: set[str], values: set[str]) -> bool:
+        """Test if the block defines a missing name, or has a missing value."""
+        defined = _names_at_the_top(self._joined(self._definitions))
+        assigned = set().union(*self._values.values())
+        return not (missing.isdisjoint(defined) and values.isdisjoint(assigned))
+
+    def helper(self, values: set[str]) -> str:
+        """Keep the definitions, and the values that they need or that are missing."""
+        kept = set(self._definitions)
+        wanted = values | _free(self._joined(kept))
+        # A value may need an earlier value.
+        for place, assigned in reversed(self._values.items()):
+            if not wanted.isdisjoint(assigned):
+                kept.add(place)
+                wanted |= _free(self._parts[place])
+        return self._joined(kept)
+
+    def _joined(self, places: Collection[int]) -> str:
+        lines = []
+        for place in sorted(places):
+            part = self._parts[place]
+            lines.append(part if part.endswith("\n") else f"{part}\n")
+        return "".join(lines)
+
+
+def _is_independent(part: str, written: set[str]) -> bool:
+    """Test if an assignment neither uses the program, as `result = add(1, 2)` does, nor reads input."""
+    is_whole = not any(part.count(quotes) % 2 for quotes in _TRIPLE_QUOTES)
+    return (
+        is_whole and _mentions(part).isdisjoint(written) and not _READS_INPUT.search(part)
+    )
 
 
 def _with_futures_first(code: str) -> str:
@@ -307,7 +369,11 @@ def names_read_but_not_bound(program: str) -> set[str]:
 
 
 def _mentions(code: str) -> set[str]:
-    return set(_MENTION.findall(_IMPORT.sub("", without_texts(code))))
+    return _mentions_in(without_texts(code))
+
+
+def _mentions_in(plain: str) -> set[str]:
+    return set(_MENTION.findall(_IMPORT.sub("", plain)))
 
 
 def without_texts(code: str) -> str:
@@ -321,14 +387,37 @@ def is_formatted(text: re.Match[str]) -> bool:
 
 
 def _bound(code: str) -> set[str]:
-    plain = without_texts(code)
+    return _bound_in(without_texts(code))
+
+
+def _bound_in(plain: str) -> set[str]:
     return _matched(_NAME, plain) | _imported(plain)
 
 
-def _names_at_the_top(code: str, taken: Collection[str]) -> set[str]:
-    imports = "".join(part for part in _NEXT_STATEMENT.split(code) if _IMPORT.match(part))
-    values = set(_TOP_VALUE.findall(code)).intersection(taken)
-    return _matched(_TOP_NAME, code) | values | _imported(imports)
+def _free(code: str) -> set[str]:
+    plain = without_texts(code)
+    return free_names(plain, _mentions_in(plain), _bound_in(plain))
+
+
+def top_statements(code: str) -> list[str]:
+    """Split a code text into its top-level statements, each with the lines and comments below it."""
+    return _NEXT_STATEMENT.split(code)
+
+
+def is_definition(statement: str) -> bool:
+    """Test if a statement is an import, a function, a class, a decorator or a constant."""
+    return _DEFINITION.match(statement) is not None
+
+
+def written_names(code: str) -> set[str]:
+    """Return the names of functions, classes and values at the top of a program."""
+    return _matched(_TOP_NAME, code).union(*map(assigned_names, top_statements(code)))
+
+
+def _names_at_the_top(code: str) -> set[str]:
+    parts = top_statements(code)
+    imports = "".join(part for part in parts if _IMPORT.match(part))
+    return written_names(code) | _imported(imports)
 
 
 def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
@@ -339,13 +428,3 @@ def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
 def _imported(code: str) -> set[str]:
     lines = "\n".join(_IMPORT.findall(code))
     return set(_MENTION.findall(_COMMENT.sub("", lines))) - {"as"}
-
-
-def _definitions(code: str, taken: Collection[str]) -> str:
-    """Keep imports, functions, classes, constants, decorated definitions and values in `taken`; drop all else."""
-    found = []
-    for part in _NEXT_STATEMENT.split(code):
-        value = _TOP_VALUE.match(part)
-        if _DEFINITION.match(part) or (value and value[1] in taken):
-            found.append(part if part.endswith("\n") else f"{part}\n")
-    return "".join(found)

@@ -306,10 +306,21 @@ def _from_code(text: str, beside: _Beside) -> Suite:
             name for name in _check_functions(text) if name != beside.code.entry_point
         ]
     if not checks:
-        return call_suite(read_test_module(text), beside.code)
+        return call_suite(_test_module(text, beside), beside.code)
     setup = [part for part in statements(text) if not _calls(part, checks)]
     tests = [f"{check}({beside.entry})" for check in checks]
     return call_suite(Module(tuple(setup), tuple(tests)), beside.code)
+
+
+def _test_module(text: str, beside: _Beside) -> Module:
+    try:
+        return read_test_module(text)
+    except BadTests as bad:
+        # HumanEval's tests check the function that the row names.
+        lacks_entry = bad.reason == "tests_empty" and beside.entry is None
+        if lacks_entry and _check_functions(text):
+            raise BadTests("entry_point_missing", text.strip()) from None
+        raise
 
 
 def _check_functions(text: str) -> list[str]:

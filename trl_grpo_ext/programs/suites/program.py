@@ -22,11 +22,14 @@ from trl_grpo_ext.programs.suites.blocks import (
     open_quotes,
     with_helpers,
 )
+from trl_grpo_ext.programs.suites.calls_behind import with_call_behind
 from trl_grpo_ext.programs.suites.files import as_files, without_imports_of
+from trl_grpo_ext.programs.suites.first_line import with_first_line_indented
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
     imported_modules,
+    is_empty,
     joined,
     reads_of,
     statements,
@@ -101,7 +104,12 @@ def extract_program(
     # A body belongs to the prompt's stub.
     if _is_indented(chosen.code):
         return chosen.code
-    return with_helpers(chosen.code, others, names, files.taken)
+    program = with_helpers(chosen.code, others, names, files.taken)
+    # Tests of output run the program; other tests call what it defines.
+    if called or names:
+        return program
+    behind = files.blocks[files.blocks.index(chosen) + 1 :]
+    return with_call_behind(program, [block.code for block in behind])
 
 
 def _programs(blocks: list[FencedBlock], called: Collection[str]) -> list[FencedBlock]:
@@ -181,6 +189,24 @@ class PromptCode:
     def ends_with_stub(self) -> bool:
         """True if the last statement is the entry point, a stub for the completion to fill."""
         return bool(self.parts) and self._is_entry_point(self.parts[-1])
+
+    @property
+    def ends_with_empty_stub(self) -> bool:
+        """True for a stub that holds a docstring at most."""
+        return self.ends_with_stub and is_empty(self.parts[-1].node)
+
+    @property
+    def stub_indent(self) -> str:
+        """The indentation of the stub's body, such as its docstring; empty without a body."""
+        node = self.parts[-1].node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return ""
+        first = node.body[0]
+        lines = self.text.split("\n")
+        # A body that the prompt lacks has been added behind its last line.
+        if first.lineno > len(lines):
+            return ""
+        return lines[first.lineno - 1][: first.col_offset]
 
     def definitions(self, names: Iterable[str]) -> list[Statement]:
         """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
@@ -361,6 +387,8 @@ def complete_program(
     """
     if not entry_point:
         return program
+    if code.ends_with_empty_stub:
+        program = with_first_line_indented(program, code.stub_indent, entry_point)
     if _is_indented(program):
         whole = textwrap.dedent(program)
         is_body = _TOP_RETURN.search(whole) or not _defines(whole, entry_point)

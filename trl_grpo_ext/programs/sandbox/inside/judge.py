@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import os
+import re
 import reprlib
 import sys
 from collections.abc import Callable
@@ -255,6 +256,10 @@ def _run(
 
 _MAX_DETAIL = 500
 _MAX_SOURCE = 200
+# A string of a test or a comment, or white space
+_STRING_OR_SPACE = re.compile(
+    r"(\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*)|\s+"
+)
 _MAX_BITS = 10_000
 
 
@@ -324,7 +329,16 @@ def _source(error: BaseException, sources: dict[str, str]) -> str:
     if smallest is None:
         return ""
     text = ast.get_source_segment(source, smallest) or ""
-    return " ".join(text.split())[:_MAX_SOURCE]
+    return _in_one_line(text)[:_MAX_SOURCE]
+
+
+def _in_one_line(source: str) -> str:
+    """Collapse the white space of a statement outside of its strings and comments."""
+    if "\n" not in source and "  " not in source:
+        return source
+    return _STRING_OR_SPACE.sub(
+        lambda found: found[1].replace("\n", "\\n") if found[1] else " ", source
+    )
 
 
 def _last_call(program: ProgramProxy) -> str:
