@@ -142,7 +142,8 @@ _BEHIND_AMOUNT = re.compile(r"\d (?:[a-z]{3,15} )?\Z")
 _AMOUNT_REACH = 18
 _BEFORE_THINGS = re.compile(
     r"(?:(?<=[A-Z]s)| (?:[a-z]{3,15}[ -])?"
-    r"(?!(?:plus|minus|times|is|was|has|does|gives|means|equals|yields|units|terms)\b)[a-z]{2,15}s)(?![A-Za-z'’]| ?[-+*/^=<>])"
+    r"(?!(?:plus|minus|times|is|was|has|does|gives|means|equals|yields|units|terms)\b)[a-z]{2,15}s)"
+    r"(?![A-Za-z'’]| ?[-+*/^=<>])"
 )
 _WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
 
