@@ -21,6 +21,7 @@ from trl_grpo_ext.answers.compare.forms import (
 )
 from trl_grpo_ext.answers.compare.repeated_roots import with_roots_once
 from trl_grpo_ext.answers.compare.sides import by_amounts
+from trl_grpo_ext.answers.counted_things import without_counted_things
 from trl_grpo_ext.answers.dimensions import with_dimensions
 from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
@@ -247,7 +248,10 @@ def _golds_as_compared(
     """Return the golds with their units as the question, or pence of an answer, tells them."""
     spoken = "\n".join((prompt, *golds))
     told = "\n".join((*golds, *answers))
-    return tuple(with_unit_apart(in_sterling(gold, prompt, told), spoken) for gold in golds)
+    counts = [without_counted_things(gold, prompt) for gold in golds]
+    return tuple(
+        with_unit_apart(in_sterling(gold, prompt, told), spoken) for gold in counts
+    )
 
 
 def _as_compared(
@@ -256,7 +260,8 @@ def _as_compared(
     """Return an answer's asked value, without what the question or the golds tell."""
     named = value_of_asked_name(answer, golds, whole, prompt)
     value = value_of_expression(named, golds, whole, prompt)
-    divided = as_division(value, golds, prompt)
+    count = without_counted_things(value, prompt)
+    divided = as_division(count, golds, prompt)
     said = with_unit_apart(in_sterling(divided, prompt), spoken)
     return without_asked_rate(said, golds, prompt)
 
