@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.read.quantities import known_words
-from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.answers.read.units import is_unit, raised_by
 
 # Characters of a question that are searched for the things.
 _REACH = 1_000
@@ -42,10 +42,17 @@ def without_counted_things(answer: str, prompt: str) -> str:
         return answer
     said = _WORD.findall(counted[2].casefold())
     measure, of, _ = " ".join(said).partition(" of ")
-    head = measure.rpartition(" ")[2]
-    if not _is_asked(tuple(said), head, prompt):
+    measured = measure.split()
+    is_named = any(
+        not is_unit(word) and word not in known_words("counted") for word in said
+    )
+    if not is_named or not _is_asked(tuple(said), measured[-1], prompt):
         return answer
-    return rf"{counted[1]} \text{{ {head}}}" if of or is_unit(head) else counted[1]
+    # 12 US dollars, 12 square feet of wall
+    units = [word for word in measured if is_unit(word) or raised_by(word) > 1]
+    if units or of:
+        return rf"{counted[1]} \text{{ {' '.join(units) or measure}}}"
+    return counted[1]
 
 
 @lru_cache(maxsize=1024)
@@ -53,7 +60,7 @@ def _is_asked(said: tuple[str, ...], head: str, prompt: str) -> bool:
     """Check whether a question has words side by side, and counts their head: `How many red sheep`."""
     changing = known_words("scaling") | known_words("changing") | known_words("negating")
     is_changed = any(word in changing and not is_unit(word) for word in said)
-    if is_changed or _NO_THINGS & {said[0], said[-1]}:
+    if is_changed or _NO_THINGS & {said[0], said[-1]} or "per" in said:
         return False
     question = question_of(prompt)[-_REACH:].casefold()
     if _in_singular(said) not in _in_singular(_WORD.findall(question)):
