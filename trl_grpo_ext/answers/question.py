@@ -56,7 +56,12 @@ from trl_grpo_ext.answers.find.sentences import (
     is_value,
     marked_sentence,
 )
-from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
+from trl_grpo_ext.answers.golds import (
+    NOT_TEXT,
+    gold_values,
+    is_not_text,
+    with_plain_thousands,
+)
 from trl_grpo_ext.answers.intercepts import with_intercepts
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
@@ -270,6 +275,7 @@ def _in_one_form(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str]:
     """Write roots, number sets, divisions, dimensions and intercepts in one form, as golds and question ask."""
+    completion = with_plain_thousands(completion, golds)
     golds = tuple(with_amount_apart(with_direction_behind(gold), prompt) for gold in golds)
     if not ASKS_COUNT.search(question_of(prompt)):
         completion = without_count(completion, golds)
