@@ -18,7 +18,7 @@ _COUNTED = re.compile(
 )
 # "blue marbles": such plurals change no value already.
 _PLURAL = re.compile(r"(?:[A-Za-z]{4,31}\s)*[A-Za-z]{3,30}s")
-_NO_THINGS = frozenset("more fewer than times too as or percent of".split())  # noqa: SIM905
+_NO_THINGS = frozenset("than times too as or percent of".split())  # noqa: SIM905
 _WORD = re.compile(r"[a-z][a-z'-]*")
 
 

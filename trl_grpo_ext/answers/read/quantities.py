@@ -208,8 +208,8 @@ class Quantities(Expressions):
             and (token.space or token.text in _OHM)
             and self._is_unit_at(0)
         )
-        is_minute = token.kind == "function" and token.text == "min"
-        if not (is_letter or is_minute):
+        is_time = token.kind == "function" and token.text in ("min", "sec")
+        if not (is_letter or is_time):
             return False
         following = 1
         # N m, m * s^-2
