@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,14 @@ from trl_grpo_ext.answers.find.marks import box_answers, tags
 from trl_grpo_ext.answers.find.phrases import formal, informal
 from trl_grpo_ext.answers.find.sentences import is_value, value_said
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
+
+# 2000, 10
+_LISTED_NUMBER = r"-?\\?\$?\d{1,12}(?:\.\d{1,6})?"
+_LISTED_THOUSANDS = re.compile(
+    rf"(?=.{{0,80}}\d{{4}})\(?{_LISTED_NUMBER}(?:(?:[,;]\s|,?\sand\s){_LISTED_NUMBER}){{1,9}}\)?"
+)
+_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d|,\d)")
+_COMMAS = re.compile(r",|\{,\}")
 
 GOLD_COLUMNS = ("solution", "answer")
 NOT_TEXT = "gold_not_text"
@@ -115,3 +124,19 @@ def gold_values(cell: object) -> tuple[str, ...]:
 def _gold_value(gold: str) -> str:
     said = formal(gold) or informal(gold)
     return value_said(said[-1].content) if said and not is_value(gold) else gold
+
+
+def with_plain_thousands(completion: str, golds: Sequence[str]) -> str:
+    r"""Remove commas between thousands from a completion if a gold lists numbers, and writes thousands without commas.
+
+    Then the commas of a list are told from the commas of its numbers.
+
+    Examples:
+        >>> with_plain_thousands("It made $2,000 at $10 each.", ["2000, 10"])
+        'It made $2000 at $10 each.'
+        >>> with_plain_thousands("1,200", ["1, 200"]), with_plain_thousands("1,200,3000", ["1, 200, 3000"])
+        ('1,200', '1,200,3000')
+    """
+    if "," not in completion or not any(map(_LISTED_THOUSANDS.fullmatch, golds)):
+        return completion
+    return _THOUSANDS.sub(lambda number: _COMMAS.sub("", number[0]), completion)

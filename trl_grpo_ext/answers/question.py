@@ -21,6 +21,7 @@ from trl_grpo_ext.answers.compare.forms import (
 )
 from trl_grpo_ext.answers.compare.repeated_roots import with_roots_once
 from trl_grpo_ext.answers.compare.sides import by_amounts
+from trl_grpo_ext.answers.counted_things import without_counted_things
 from trl_grpo_ext.answers.dimensions import with_dimensions
 from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
@@ -55,7 +56,12 @@ from trl_grpo_ext.answers.find.sentences import (
     is_value,
     marked_sentence,
 )
-from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
+from trl_grpo_ext.answers.golds import (
+    NOT_TEXT,
+    gold_values,
+    is_not_text,
+    with_plain_thousands,
+)
 from trl_grpo_ext.answers.intercepts import with_intercepts
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
@@ -247,7 +253,10 @@ def _golds_as_compared(
     """Return the golds with their units as the question, or pence of an answer, tells them."""
     spoken = "\n".join((prompt, *golds))
     told = "\n".join((*golds, *answers))
-    return tuple(with_unit_apart(in_sterling(gold, prompt, told), spoken) for gold in golds)
+    counts = [without_counted_things(gold, prompt) for gold in golds]
+    return tuple(
+        with_unit_apart(in_sterling(gold, prompt, told), spoken) for gold in counts
+    )
 
 
 def _as_compared(
@@ -256,7 +265,8 @@ def _as_compared(
     """Return an answer's asked value, without what the question or the golds tell."""
     named = value_of_asked_name(answer, golds, whole, prompt)
     value = value_of_expression(named, golds, whole, prompt)
-    divided = as_division(value, golds, prompt)
+    count = without_counted_things(value, prompt)
+    divided = as_division(count, golds, prompt)
     said = with_unit_apart(in_sterling(divided, prompt), spoken)
     return without_asked_rate(said, golds, prompt)
 
@@ -265,6 +275,7 @@ def _in_one_form(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str]:
     """Write roots, number sets, divisions, dimensions and intercepts in one form, as golds and question ask."""
+    completion = with_plain_thousands(completion, golds)
     golds = tuple(with_amount_apart(with_direction_behind(gold), prompt) for gold in golds)
     if not ASKS_COUNT.search(question_of(prompt)):
         completion = without_count(completion, golds)

@@ -68,9 +68,16 @@ _CHANGED_BEFORE = re.compile(
     r"|(?:≠|!=|\\neq?(?![a-z]))\s*[$(\\]*$",
     re.IGNORECASE,
 )
+# "$735 last week", not "3 last"
+_TIME_UNIT = (
+    "night|weekend|week|month|quarter|term|semester|season|year|decade|century|spring|summer|autumn|fall|winter"
+    "|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october"
+    "|november|december|time|christmas|easter"
+)
 _CHANGED_BEHIND = re.compile(
     r"[^\w.]*\s(?:squared|cubed|factorial|hundreds|thousands|millions|billions|halves|thirds|fourths|quarters"
-    r"|fifths|tenths|hundredths|from (?:the )?(?:back|end|last|bottom|top|front|left|right)|to last|last"
+    r"|fifths|tenths|hundredths|from (?:the )?(?:back|end|last|bottom|top|front|left|right)|to last"
+    rf"|last(?!\s(?:{_TIME_UNIT})\b)"
     r"|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
     r"|\s*(?:is|are|was|were)n['’]t\b|[^.;,]*\swithout\b",
     re.IGNORECASE,

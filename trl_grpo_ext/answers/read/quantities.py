@@ -133,13 +133,15 @@ class Quantities(Expressions):
         said = [word.casefold() for word in words]
         # Short units depend on case.
         unknown = []
+        acronyms = {word.casefold() for word in words if word.isupper()}
         for plain, word in zip(said, words, strict=True):
             if plain not in known and not is_unit(word):
                 unknown.append(plain)
         # `red apples` counts things, so that its unknown words are not stray.
         is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
         if is_plural and all(
-            word not in scaled and word.isalpha() and len(word) > 2 for word in unknown
+            word not in scaled and word.isalpha() and (len(word) > 2 or word in acronyms)
+            for word in unknown
         ):
             unknown = [word for word in unknown if word in known_words("negating")]
         self.counted.update(said)
@@ -206,8 +208,8 @@ class Quantities(Expressions):
             and (token.space or token.text in _OHM)
             and self._is_unit_at(0)
         )
-        is_minute = token.kind == "function" and token.text == "min"
-        if not (is_letter or is_minute):
+        is_time = token.kind == "function" and token.text in ("min", "sec")
+        if not (is_letter or is_time):
             return False
         following = 1
         # N m, m * s^-2

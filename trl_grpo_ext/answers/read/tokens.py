@@ -123,6 +123,28 @@ _LIKE_FUNCTIONS = ("cost", "tank")
 # Words that end a text too, behind a space: "the 120 L tank", "12 logs".
 _THINGS_LIKE_FUNCTIONS = ("tank", "sink", "logs")
 _SPACED = re.compile(r"\s*:|\s*=\s*\\?\$|\s+[$\w]")
+# 340 ice cream cones, 12 US dollars, 6 red TVs: short nouns behind an amount and a space, but not 6 abc.
+_BEHIND_AMOUNT = re.compile(r"\d (?:[a-z]{3,15} )?\Z")
+_BEFORE_THINGS = re.compile(
+    r" (?:[a-z]{3,15}[ -])?([a-z]{2,15}s)(?![A-Za-z'’]| ?[-+*/^=<>])"
+)
+# "12 axe minus 3", "6 abc terms"
+_NO_THINGS = frozenset(
+    "plus minus times is was has does units terms factors gives means equals yields".split()  # noqa: SIM905
+)
+_SHORT_NOUN = re.compile(r"[A-Z]{1,3}s|[A-Z]{2,3}|[b-z][a-z]{2}|a[ac-z][a-z]")
+_VOWEL = re.compile(r"[aeiouy]")
+_PLURAL = re.compile(r"[A-Z]{1,3}s")
+# 340 toy cars, 12 US dollars, 6 TVs: a short noun or an acronym, unless "6 abc" is a product.
+_SHORT_NOUN = re.compile(r"[A-Z]{2,3}s?|(?!abc|xyz)(?=[a-z]{0,2}[aeiouy])[a-z]{3}")
+_BEHIND_AMOUNT = re.compile(r"\d (?:[a-z]{3,15} )?\Z")
+# The longest text that `_BEHIND_AMOUNT` matches.
+_AMOUNT_REACH = 18
+_BEFORE_THINGS = re.compile(
+    r"(?:(?<=[A-Z]s)| (?:[a-z]{3,15}[ -])?"
+    r"(?!(?:plus|minus|times|is|was|has|does|gives|means|equals|yields|units|terms)\b)[a-z]{2,15}s)"
+    r"(?![A-Za-z'’]| ?[-+*/^=<>])"
+)
 _WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
 
 _PLAIN = r"\d+(?:\.\d+)?|\.\d+"
@@ -282,7 +304,18 @@ def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterator[tuple[str,
     is_word = is_thing or (
         run in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
     )
-    yield from _letters(run, words=words or is_word)
+    yield from _letters(run, words=words or is_word or _is_short_noun(found))
+
+
+def _is_short_noun(found: re.Match[str]) -> bool:
+    """Check whether matched letters begin the counted things behind an amount: `12 tea bags`, not `12 ab`."""
+    run, text, start = found[0], found.string, found.start()
+    if not 1 < len(run) < 5 or text[start - 1 : start] != " ":
+        return False
+    if run in GREEK or run in FUNCTIONS or not _SHORT_NOUN.fullmatch(run):
+        return False
+    is_counted = _BEHIND_AMOUNT.search(text[max(start - _AMOUNT_REACH, 0) : start])
+    return is_counted is not None and _BEFORE_THINGS.match(text, found.end()) is not None
 
 
 def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
