@@ -133,7 +133,8 @@ class Quantities(Expressions):
         said = [word.casefold() for word in words]
         # Short units depend on case.
         unknown = []
-        acronyms = {word.casefold() for word in words if word.isupper()}
+        # Not the M of "5 M dollars", which scales.
+        acronyms = {word.casefold() for word in words if len(word) > 1 and word.isupper()}
         for plain, word in zip(said, words, strict=True):
             if plain not in known and not is_unit(word):
                 unknown.append(plain)

@@ -123,18 +123,6 @@ _LIKE_FUNCTIONS = ("cost", "tank")
 # Words that end a text too, behind a space: "the 120 L tank", "12 logs".
 _THINGS_LIKE_FUNCTIONS = ("tank", "sink", "logs")
 _SPACED = re.compile(r"\s*:|\s*=\s*\\?\$|\s+[$\w]")
-# 340 ice cream cones, 12 US dollars, 6 red TVs: short nouns behind an amount and a space, but not 6 abc.
-_BEHIND_AMOUNT = re.compile(r"\d (?:[a-z]{3,15} )?\Z")
-_BEFORE_THINGS = re.compile(
-    r" (?:[a-z]{3,15}[ -])?([a-z]{2,15}s)(?![A-Za-z'’]| ?[-+*/^=<>])"
-)
-# "12 axe minus 3", "6 abc terms"
-_NO_THINGS = frozenset(
-    "plus minus times is was has does units terms factors gives means equals yields".split()  # noqa: SIM905
-)
-_SHORT_NOUN = re.compile(r"[A-Z]{1,3}s|[A-Z]{2,3}|[b-z][a-z]{2}|a[ac-z][a-z]")
-_VOWEL = re.compile(r"[aeiouy]")
-_PLURAL = re.compile(r"[A-Z]{1,3}s")
 # 340 toy cars, 12 US dollars, 6 TVs: a short noun or an acronym, unless "6 abc" is a product.
 _SHORT_NOUN = re.compile(r"[A-Z]{2,3}s?|(?!abc|xyz)(?=[a-z]{0,2}[aeiouy])[a-z]{3}")
 _BEHIND_AMOUNT = re.compile(r"\d (?:[a-z]{3,15} )?\Z")
