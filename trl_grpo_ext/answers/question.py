@@ -31,6 +31,7 @@ from trl_grpo_ext.answers.find.asked import (
     is_same_pair,
     question_of,
     task_of,
+    with_order_listed,
     with_question,
     without_asked_rate,
 )
@@ -204,7 +205,7 @@ def _asked(
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds, once names are written without digits."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
-    completion = in_asked_scale(completion, golds, prompt)
+    completion = in_asked_scale(with_order_listed(completion, prompt), golds, prompt)
     golds, completion = _in_one_form(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and (found.marks or found.problem == "hedged"):

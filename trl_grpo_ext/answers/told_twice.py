@@ -51,7 +51,8 @@ _OR = re.compile(
 _MAX_FORMS = 3
 # 8.5 kg (8500 g)
 _OR_BRACKETED = re.compile(
-    rf"(?<![\w.−-])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)",
+    rf"(?<![\w.−-])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|≈\s*|i\.e\.,?\s+|that is,?\s+|(?:about|approximately)\s+)?"
+    rf"({_AMOUNT}){_UNIT}\)",
     re.IGNORECASE,
 )
 # 12 boys, or 37.5% of the class
@@ -223,9 +224,14 @@ def _last_form(either: re.Match[str]) -> str:
         return either[0]
     if first.value == last.value:
         return f"{either[3]} {either[4]}" if either[4] else either[3]
+    return either[1] if _is_rounding(first, last) else either[0]
+
+
+def _is_rounding(exact: Size, rounded: Size) -> bool:
+    """Check whether an amount without decimals is written as a decimal: 2/3 as 0.667."""
     # Halves are rounded up: 1/8 is 0.13, not 0.12.
-    is_rounded = not first.step and -last.step <= 2 * (first.value - last.value) < last.step
-    return either[1] if is_rounded else either[0]
+    error = 2 * (exact.value - rounded.value)
+    return not exact.step and -rounded.step <= error < rounded.step
 
 
 def _is_worked_out(working: str, result: Size | None) -> bool:
@@ -236,9 +242,11 @@ def _is_worked_out(working: str, result: Size | None) -> bool:
 
 
 def _before_bracket(either: re.Match[str]) -> str:
-    """Return the amount before a bracket with an equal amount; else the whole text."""
+    """Return the amount before a bracket with an equal or a rounded amount; else the whole text."""
     first, last = _size(either[1], either[2]), _size(either[3], either[4])
-    is_same = first is not None and last is not None and first[:2] == last[:2]
+    if first is None or last is None or first.measures != last.measures:
+        return either[0]
+    is_same = first.value == last.value or _is_rounding(first, last)
     return either[0][: either[0].index("(")].rstrip() if is_same else either[0]
 
 

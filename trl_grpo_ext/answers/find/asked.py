@@ -251,9 +251,30 @@ def is_agreed(question: str, clause: str) -> bool:
     return False
 
 
+# Tara > Sven > Uli, 3/5 → 0.65 → 2/3
+_BY_SIGN = re.compile(r"\s([<>→]|->)\s(?=[A-Z\d$\\(])")
+
+
 def asks_for_order(prompt: str) -> bool:
     """Check whether a question asks to put things in order."""
     return _ORDER.search(prompt[-MAX_PROMPT:]) is not None
+
+
+def with_order_listed(text: str, prompt: str) -> str:
+    """Write each line that orders things by equal signs as a list, if the question asks for an order.
+
+    Examples:
+        >>> asked = "List them from lightest to heaviest."
+        >>> with_order_listed("1.05 kg < 1250 g < 1.5 kg", asked), with_order_listed("Tara → Sven → Uli", asked)
+        ('1.05 kg, 1250 g, 1.5 kg', 'Tara, Sven, Uli')
+    """
+    if not asks_for_order(prompt):
+        return text
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        if len(set(_BY_SIGN.findall(line))) == 1:
+            lines[place] = _BY_SIGN.sub(", ", line)
+    return "\n".join(lines)
 
 
 def about_asked(sentence: str, prompt: str) -> str:

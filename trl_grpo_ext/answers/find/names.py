@@ -81,8 +81,6 @@ _AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
 _NEXT = r"(?:,\s*(?:and\s+)?(?:then\s+)?|\s+(?:and then|and|&|then)\s+|,?\s+followed by\s+)"
 _BULLET = re.compile(r"^\s*(?:[-*•‣]|\(?\d{1,2}[.)])\s+")
 _BESIDE_LIST = re.compile(r"(?:with|who|which|that|because|since|as|by|at|for|in|of|so)\b")
-# "Tara > Sven > Uli"
-_RANKED_BY_SIGN = re.compile(r"\s(?:[<>→]|->)\s(?=[A-Z])")
 # "Boxes B and C"
 _PLURAL = re.compile(
     r"(?P<noun>[A-Z][a-z]{2,20}s)\s(?P<labels>[A-Z](?:(?:,\s|,?\s(?:and|&)\s)[A-Z]){1,9})"
@@ -224,8 +222,6 @@ def with_listed_words(
     lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
     if not lists or found.problem == "hedged":
         return found
-    if asks_for_order(prompt):
-        completion = _RANKED_BY_SIGN.sub(", ", completion)
     text = _concluding_text(completion)
     for gold in lists:
         wanted = _wanted_words(gold)
