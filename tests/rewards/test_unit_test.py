@@ -426,8 +426,11 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
         {"tests": ["assert add(1, 2) is not None"]},
         {"tests": [{"input": "1", "output": ""}]},
         {"tests": []},
+        GOOD | {"reference": "def add(a, b):\n    while True: pass"},
+        GOOD | {"reference": f"import no_such_module\n{RIGHT}"},
     ]
-    mix = RewardMix([RewardTerm(name="tests", verifier=UnitTestVerifier())])
+    verifier = UnitTestVerifier(timeout=1.0)
+    mix = RewardMix([RewardTerm(name="tests", verifier=verifier)])
     problems = {
         (problem.row, problem.reason)
         for problem in check_rows(mix, rows, thorough=True).problems
@@ -438,6 +441,8 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
         (3, "non_solution_passes"),
         (4, "non_solution_passes"),
         (5, "tests_empty"),
+        (6, "reference_times_out"),
+        (7, "reference_lacks_library"),
     }
     assert {problem.reason for problem in check_rows(mix, rows).problems} == {"tests_empty"}
 
@@ -644,10 +649,10 @@ def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
     )
     exists = "from pathlib import Path\ndef f(x): return Path(x).exists()"
     imports = "def f(x):\n    import payments_sdk\n    return True"
-    needs = {"tests_need_unsupported", "reference_fails"}
+    needs = "tests_need_unsupported"
     references = [exists, imports, exists]
     found = problems(path, module, patched, solution=references, verifier=Trying(REFERENCE))
-    assert found == {0: needs, 1: needs}
+    assert found == {0: {needs, "reference_fails"}, 1: {needs, "reference_lacks_library"}}
 
 
 def test_check_data_names_what_numpy_scalars_lose_on_their_way_to_the_tests() -> None:

@@ -69,6 +69,13 @@ ADVICE = {
         '{"basic": [0, 1], "edge": [2]}.'
     ),
     "reference_fails": "The reference solution fails the tests; drop the row, or mend one of them.",
+    "reference_times_out": (
+        "The reference solution needs more time than `timeout` gives, so a right completion may fail. Raise `timeout`, "
+        "or drop the row."
+    ),
+    "reference_lacks_library": (
+        "The reference solution imports a library that is not installed here: `pip install` it, or drop the row."
+    ),
     "non_solution_passes": "A program that solves nothing passes the tests; add tests, or drop the row.",
     "broken_code_passes": (
         "The code to mend passes the tests that judge it, so that a model is paid for changing nothing; add tests that "

@@ -188,6 +188,17 @@ def whatever_it_printed(outcome: RunResult) -> RunResult:
     )
 
 
+def _reference_problem(outcome: RunResult) -> str | None:
+    """Return the reason code of a reference's run; None for a reference that passes."""
+    if outcome.ending is Ending.PASSED:
+        return None
+    if outcome.ending is Ending.TIMEOUT:
+        return "reference_times_out"
+    if "ModuleNotFoundError" in outcome.detail:
+        return "reference_lacks_library"
+    return "reference_fails"
+
+
 def row_problem(what: str, outcome: RunResult) -> str | None:
     """Return the row's reason code from a trial run; None for a good row.
 
@@ -205,7 +216,7 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
     if outcome.ending is Ending.BAD_TESTS:
         return TESTS_DO_NOT_RUN
     if what == REFERENCE:
-        return None if outcome.ending is Ending.PASSED else "reference_fails"
+        return _reference_problem(outcome)
     if outcome.ending is not Ending.PASSED:
         return None
     return "broken_code_passes" if what == BROKEN else "non_solution_passes"
