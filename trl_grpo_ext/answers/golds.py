@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, time, timedelta
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,10 @@ from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 _LISTED_NUMBER = r"-?\\?\$?\d{1,12}(?:\.\d{1,6})?"
 _LISTED_THOUSANDS = re.compile(
     rf"(?=.{{0,80}}\d{{4}})\(?{_LISTED_NUMBER}(?:(?:[,;]\s|,?\sand\s){_LISTED_NUMBER}){{1,9}}\)?"
+)
+# $30,000; $280,000
+_THOUSANDS_APART = re.compile(
+    r"\\?\$?\d[\d,]{0,15}(?:\.\d{1,6})?(?:(?:;\s|\sand\s)\\?\$?\d[\d,]{0,15}(?:\.\d{1,6})?){1,9}"
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,|\{,\})\d{3})+(?!\d|,\d)")
 _COMMAS = re.compile(r",|\{,\}")
@@ -126,17 +130,29 @@ def _gold_value(gold: str) -> str:
     return value_said(said[-1].content) if said and not is_value(gold) else gold
 
 
-def with_plain_thousands(completion: str, golds: Sequence[str]) -> str:
-    r"""Remove commas between thousands from a completion if a gold lists numbers, and writes thousands without commas.
+def with_plain_thousands(
+    golds: tuple[str, ...], completion: str
+) -> tuple[tuple[str, ...], str]:
+    r"""Remove commas between thousands from golds that list numbers, and from a completion beside such golds.
 
-    Then the commas of a list are told from the commas of its numbers.
+    Then the commas of a list are told from the commas of its numbers. A gold that lists by commas keeps them.
 
     Examples:
-        >>> with_plain_thousands("It made $2,000 at $10 each.", ["2000, 10"])
-        'It made $2000 at $10 each.'
-        >>> with_plain_thousands("1,200", ["1, 200"]), with_plain_thousands("1,200,3000", ["1, 200, 3000"])
-        ('1,200', '1,200,3000')
+        >>> with_plain_thousands(("2000, 10",), "It made $2,000 at $10 each.")
+        (('2000, 10',), 'It made $2000 at $10 each.')
+        >>> with_plain_thousands(("$30,000; $280,000",), "$30,000 and $280,000")
+        (('$30000; $280000',), '$30000 and $280000')
+        >>> with_plain_thousands(("1, 200",), "1,200"), with_plain_thousands(("1, 200, 3000",), "1,200,3000")
+        ((('1, 200',), '1,200'), (('1, 200, 3000',), '1,200,3000'))
     """
+    golds = tuple(
+        _plain(gold) if _THOUSANDS_APART.fullmatch(gold) else gold for gold in golds
+    )
     if "," not in completion or not any(map(_LISTED_THOUSANDS.fullmatch, golds)):
-        return completion
-    return _THOUSANDS.sub(lambda number: _COMMAS.sub("", number[0]), completion)
+        return golds, completion
+    return golds, _plain(completion)
+
+
+def _plain(text: str) -> str:
+    """Remove commas between thousands."""
+    return _THOUSANDS.sub(lambda number: _COMMAS.sub("", number[0]), text)

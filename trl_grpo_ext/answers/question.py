@@ -276,7 +276,7 @@ def _in_one_form(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str]:
     """Write roots, number sets, divisions, dimensions and intercepts in one form, as golds and question ask."""
-    completion = with_plain_thousands(completion, golds)
+    golds, completion = with_plain_thousands(golds, completion)
     golds = tuple(with_amount_apart(with_direction_behind(gold), prompt) for gold in golds)
     if not ASKS_COUNT.search(question_of(prompt)):
         completion = without_count(completion, golds)
