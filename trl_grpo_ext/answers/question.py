@@ -36,6 +36,7 @@ from trl_grpo_ext.answers.find.asked import (
     without_asked_rate,
 )
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
+from trl_grpo_ext.answers.find.asked_values import without_purpose
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.hedges import only_supposes
@@ -205,7 +206,10 @@ def _asked(
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds, once names are written without digits."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
-    completion = in_asked_scale(with_order_listed(completion, prompt), golds, prompt)
+    completion = with_order_listed(completion, prompt)
+    if settings.mode == "auto":
+        completion = without_purpose(completion, prompt)
+    completion = in_asked_scale(completion, golds, prompt)
     golds, completion = _in_one_form(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and (found.marks or found.problem == "hedged"):

@@ -24,6 +24,7 @@ from trl_grpo_ext.answers.find.conclusions import (
 )
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME, on_any_day
+from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
 from trl_grpo_ext.answers.read.tree import Node
 from trl_grpo_ext.answers.read.units import currency_names
@@ -162,6 +163,47 @@ _OF_DATA = re.compile(
 _LISTED = re.compile(r"[-−]?\d+(?:[./]\d+)?")
 _OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
+
+# Characters at a text's end that are searched.
+_MAX_END = 200
+# The start of such an end: "to reach 100 miles", "to make it a 2% solution", "from $40 to $52".
+_PURPOSE = re.compile(
+    r"(?<=[\w%°²³)*]),?\s(?:(?:in order )?to\s(?!the\b|an?\b|be\b)[a-z]{2,15}\b|from\s(?=[^\n]{1,40}\sto\s\S*\d))"
+)
+# Behind such words, an infinitive is no purpose: "She has to pay $40".
+_NO_PURPOSE = re.compile(
+    r"\b(?:ha(?:s|ve|d|ving)|needs?|needed|going|able|wants?|wanted|ought|got|used|plans?|likely|supposed|required|how"
+    r"|comes?|came|decides?|decided|tries|starts?|started|begins?|began|continues?|fails?|failed|manages?)\W*$",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?]\s|\n")
+
+
+def without_purpose(text: str, prompt: str) -> str:
+    """Remove the end of a last sentence that tells a purpose or a change in the question's numbers alone.
+
+    Another number stands before it in the sentence.
+
+    Examples:
+        >>> asked = "He wants to run 100 miles and has run 64. How many miles a day must he run in 9 days?"
+        >>> without_purpose("He must run 4 miles a day to reach 100 miles.", asked)
+        'He must run 4 miles a day'
+        >>> without_purpose("He must run 4 miles to reach 68 miles.", asked)
+        'He must run 4 miles to reach 68 miles.'
+        >>> without_purpose("It rose 30% from $40 to $52.", "It rose from $40 to $52. By what percent?")
+        'It rose 30%'
+    """
+    end = text[-_MAX_END:] if prompt else ""
+    if " to " not in end:
+        return text
+    *_, sentence = _SENTENCE_END.split(end.rstrip(" .!*\n"))
+    for begin in _PURPOSE.finditer(sentence):
+        before = sentence[: begin.start()]
+        told = numbers(in_digits(sentence[begin.start() :]))
+        is_known = bool(told) and known_numbers(prompt).issuperset(told)
+        if is_known and numbers(in_digits(before)) and not _NO_PURPOSE.search(before):
+            return text[: text.rindex(sentence) + begin.start()]
+    return text
 
 
 def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conclusion:

@@ -130,7 +130,7 @@ _INSTEAD_OF = re.compile(
 )
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
-    rf"\s*\((?!{WEEKDAY}\))"
+    rf"\s*(?<!\\)\((?!{WEEKDAY}\))"
     r"(?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait|in fact|let me"
     r"|re-?(?:count|check|comput|calculat)\w*|sorry|oops|instead|guess\w*|answer|should|could|might|may|probably)\b)"
