@@ -817,6 +817,46 @@ def test_usage_in_another_block_of_the_prompt_is_no_helper() -> None:
     assert complete_program(program, code, "f") == program
 
 
+BODY = "    y = 2 * x\n    return y\n"
+WHOLE = f"def f(x):\n{BODY}"
+
+
+@pytest.mark.parametrize("code", [BODY, BODY.strip(), WHOLE, f"import math\n\n{WHOLE}"])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "",
+        "\n\nIt doubles its argument.",
+        f"\n\nExample:\n{FENCE}python\nprint(f(1))\n{FENCE}",
+    ],
+)
+def test_a_fence_that_only_closes_ends_the_code_before_it(code: str, behind: str) -> None:
+    found = extract_program(f"{code.rstrip()}\n{FENCE}{behind}", names=("f",))
+    assert found is not None
+    assert found.strip() == code.strip()
+    assert extract_program(f"python\n{code.rstrip()}\n{FENCE}{behind}", ("f",)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        (f"Here it is:\n{FENCE}\nx = 1\n", "x = 1\n"),
+        (f" Here is `f`, for all x:\n{FENCE}\nx = 1\n", "x = 1\n"),
+        (f"x = 3\n{FENCE}\nx = 1\n{FENCE}", "x = 1\n"),
+        (f"import math\n{FENCE}python\nx = 1\n{FENCE}", "x = 1\n"),
+    ],
+)
+def test_a_fence_that_opens_a_block_begins_the_code(text: str, program: str) -> None:
+    assert extract_program(text) == program
+
+
+def test_an_answer_of_many_fences_is_read_in_linear_time() -> None:
+    assert grows_linearly(lambda size: extract_program(f"x = 1\n{FENCE}\n" * size), 8_000)
+    assert grows_linearly(
+        lambda size: extract_program("x = [" * size + f"\n{FENCE}"), 20_000
+    )
+
+
 def test_a_body_goes_behind_a_header_without_a_docstring() -> None:
     code = prompt_code("class A:\n    pass\n\ndef f(x):\n", "f")
     assert complete_program("    return x", code, "f").endswith("def f(x):\n    return x")

@@ -25,6 +25,17 @@ _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _BEHIND = re.compile(r"(?:<[/|｜]?[\w▁-]+[|｜]?>|\[/?[A-Z]+\]|[\s.,:;!?)*])*")
 # A closing fence with the next block's fence on its line, as where the thinking ends.
 _TWO_FENCES = re.compile(r"^([ \t]*`{3,})<[^`\n]*>(?=`{3,}\w+[ \t]*$)", re.MULTILINE)
+# A fence on a line of its own, and its tag
+_FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+#-]*)[ \t]*$", re.MULTILINE)
+# The rest of an opening fence that the prompt holds
+_TAG_ALONE = re.compile(r"\A\s*(?:python|py)3?[ \t]*\n")
+# A line that can only be code: indented, a definition, an import, a statement with a block, a return or an assignment
+_BEGINS_WITH_CODE = re.compile(
+    rf"(?:{_TAG_ALONE.pattern})?"
+    r"\s*?(?:^[ \t]{2,}\S|(?:async )?def \w|class \w|@\w|import \w|from [\w.]+ import\b|(?:return|yield|raise)\b"
+    r"|(?:for|while|if|with|try)\b[^\n]*:[ \t]*$|[\w.]+(?:\[[^\n]*\])?(?:, \w+)*[ \t]*[-+*/]?=[ \t]*\S)",
+    re.MULTILINE,
+)
 # What may begin or end a string, or begin a comment; a string without its end reaches to the end of the line.
 _QUOTE = re.compile(r"\"{3}|'{3}|#|\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?")
 # A function, class or constant at the top of a program.
@@ -140,6 +151,30 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     if opened is not None:
         found.append(_block(opened, lines))
     return found
+
+
+def with_first_fence(text: str) -> str:
+    r"""Put an opening fence before code that begins an answer, if a bare fence ends the code and cannot open a block.
+
+    Such an answer continues a block or a function of its prompt.
+
+    Examples:
+        >>> with_first_fence("    return x\n```\nIt returns `x`.").startswith("```python\n    return")
+        True
+        >>> with_first_fence("def f(): ...\n```\nNone\n```") == "def f(): ...\n```\nNone\n```"
+        True
+    """
+    fences = list(_FENCE_LINE.finditer(text))
+    if not fences or fences[0][2] or not _BEGINS_WITH_CODE.match(text[: fences[0].start()]):
+        return text
+    marks = fences[0][1]
+    # The first fence opens a block, unless no fence closes it.
+    is_open = True
+    for fence in fences[1:]:
+        if is_open and fence[2]:
+            break
+        is_open = not is_open
+    return f"{marks}python\n{_TAG_ALONE.sub('', text)}" if is_open else text
 
 
 def _quote_marks(line: str) -> list[int]:

@@ -20,6 +20,7 @@ from trl_grpo_ext.programs.suites.blocks import (
     FencedBlock,
     fenced_blocks,
     open_quotes,
+    with_first_fence,
     with_helpers,
 )
 from trl_grpo_ext.programs.suites.calls_behind import with_call_behind
@@ -87,7 +88,7 @@ def extract_program(
         >>> extract_program("    return x + 1\n")
         '    return x + 1\n'
     """
-    text = text.replace("\r\n", "\n")
+    text = with_first_fence(text.replace("\r\n", "\n"))
     found = fenced_blocks(text)
     if not found:
         for opening, closing in _MARKS:
@@ -123,6 +124,8 @@ def _programs(blocks: list[FencedBlock], called: Collection[str]) -> list[Fenced
         tests = [
             lambda code: any(_writes(code, name) for name in called),
             _is_indented,
+            # The first line of a body may have lost its indentation.
+            lambda code: _is_indented(code.partition("\n")[2]),
             lambda code: any(_defines(code, name) for name in called),
         ]
     else:
