@@ -14,7 +14,7 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
 from trl_grpo_ext.answers.read.signal_words import OPPOSITES, has_words
-from trl_grpo_ext.answers.read.spelling import without_text_commands
+from trl_grpo_ext.answers.read.spelling import is_in_money, without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     Apply,
     Collection,
@@ -745,6 +745,8 @@ def _without_asked_span(answer: str, question: str) -> str:
     if rate is None:
         return answer
     given = read(answer).node
+    if isinstance(given, Relation):
+        given = given.sides[-1]
     asked = _units_asked(question, is_whole=False).values()
     if isinstance(given, Quantity) and any(
         given.unit.measures == of.measures for of in asked
@@ -838,7 +840,10 @@ def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
     found = _RATE_END.search(answer, max(0, len(answer) - MAX_RATE))
     if found is None or any(map(_NAMES_RATE.search, golds)):
         return answer
-    is_money = "$" in answer or any(map(is_currency, (*_WORD.findall(answer), *answer)))
+    # The dollars of `$60$ miles per hour` enclose a formula.
+    has_dollars = "$" in answer and is_in_money(answer)
+    words = (*_WORD.findall(answer), *answer.replace("$", ""))
+    is_money = has_dollars or any(map(is_currency, words))
     if not is_money or len(_NUMBER.findall(answer)) != 1:
         return answer
     asked = _ASKED_RATE.search(question_of(prompt) or task_of(prompt))

@@ -45,8 +45,11 @@ RULES: dict[Mode, AnswerFrom] = {
     "last_number": "last_number",
 }
 
-# A unit after a box has at least four letters, because "in" is usually a word.
-_UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")
+# A unit after a box has at least four letters, because "in" is usually a word, or is that of a rate: "km per hour".
+_UNIT_BEHIND = re.compile(
+    r"\}\s?\$?\$?\s?\\?(?P<unit>[A-Za-z]{4,20}\b|%|[A-Za-z]{1,3}(?=/|\sper\b))"
+    r"(?P<rate>\s?(?:/|\b(?:per|an?|each|every)\b)\s?[a-z]{1,20}\b)?"
+)
 # The answer field of a JSON object. A JSON parser would refuse LaTeX with single backslashes.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
 # The full stop of a month's short name ends no sentence: "Oct. 5".
@@ -120,10 +123,10 @@ def _with_unit(answer: str, completion: str) -> str:
     if at < 0:
         return answer
     behind = _UNIT_BEHIND.match(completion, at + len(answer))
-    if behind is None or not (is_unit(behind[1]) or behind[1] == "%"):
+    if behind is None or not (is_unit(behind["unit"]) or behind["unit"] == "%"):
         return answer
     is_number = isinstance(read(answer).node, Number)
-    return f"{answer} {behind[1]}" if is_number else answer
+    return f"{answer} {behind['unit']}{behind['rate'] or ''}" if is_number else answer
 
 
 def _on_one_line(answer: str) -> str:
