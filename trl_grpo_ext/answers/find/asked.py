@@ -445,7 +445,11 @@ def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
     if not scale:
         return text
     for gold in filter(_NUMBER.fullmatch, golds):
-        scaled = rf"(?<![\w.,])({re.escape(gold)}\*{{0,2}})[\s~]{{0,3}}((?:\\text\{{\s*)?){scale}s?\b"
+        # "8 quarters and 9 nickels" and "9 nickels and 8 quarters" count coins.
+        scaled = (
+            rf"(?<![\w.,])(?<!s and )({re.escape(gold)}\*{{0,2}})[\s~]{{0,3}}((?:\\text\{{\s*)?){scale}s?\b"
+            r"(?!,? and \d)"
+        )
         text = re.sub(scaled, r"\1\2", text)
     return text
 
