@@ -27,6 +27,7 @@ _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")
 _SYS_MODULES = re.compile(
     r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')"
 )
+_NOT_ASKED = re.compile(r"(__\w+__) is not asked of a returned '(\w+)' object")
 _LACKS = re.compile(
     r"AttributeError: '(?:bool|int|float|complex|str|bytes)' object has no attribute '(\w+)'"
 )
@@ -239,7 +240,19 @@ def _needs_shown(apparent: str, job: Job, outcome: RunResult) -> str:
     if outcome.ending is Ending.PASSED:
         return ""
     scalar = _of_numpy_scalar(job.program, outcome.detail)
-    return ", ".join(filter(None, (apparent, scalar)))
+    operator = _of_returned_object(outcome.detail)
+    return ", ".join(filter(None, (apparent, scalar, operator)))
+
+
+def _of_returned_object(detail: str) -> str:
+    """Name the operator that the tests use on an object of the program; else empty.
+
+    Examples:
+        >>> _of_returned_object("__lt__ is not asked of a returned 'Card' object")
+        '`__lt__` of a returned `Card` object'
+    """
+    refused = _NOT_ASKED.search(detail)
+    return f"`{refused[1]}` of a returned `{refused[2]}` object" if refused else ""
 
 
 def _of_numpy_scalar(program: str, detail: str) -> str:

@@ -655,6 +655,14 @@ def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
     assert found == {0: {needs, "reference_fails"}, 1: {needs, "reference_lacks_library"}}
 
 
+def test_check_data_names_an_operator_that_is_not_asked_of_a_returned_object() -> None:
+    card = "class Card:\n    def __gt__(self, other): return True\ndef hand(): return [Card(), Card()]"
+    rows = [{"tests": ["assert max(hand()) is not None"], "solution": card}]
+    found = Trying(REFERENCE).check_rows(rows, thorough=True)
+    needed = [one.value for one in found if one.reason == "tests_need_unsupported"]
+    assert needed == ["`__gt__` of a returned `Card` object"]
+
+
 def test_check_data_names_what_numpy_scalars_lose_on_their_way_to_the_tests() -> None:
     mean = "import numpy as np\ndef f(xs): return np.mean(xs)"
     tests = [
