@@ -29,10 +29,13 @@ _MAX_GOLD_WORDS = 5
 _GOLD = re.compile(rf"[^\W\d_]+(?:[ '’.-]{{1,2}}[^\W\d_]+){{0,{_MAX_GOLD_WORDS - 1}}}\.?")
 _CHANGED = any_of(UNSETTLING, "except|than")
 _REASON = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
-# What adds no other answer: "(CO2)", "in 1813".
-_ADJUNCT = re.compile(rf"\(\w+\)|{WHEN}", re.IGNORECASE)
+# What adds no other answer: "(CO2)", "(126 > 120)", "in 1813".
+_ADJUNCT = re.compile(rf"\(\w+\)|\([^()A-Za-z]{{1,40}}\)|{WHEN}", re.IGNORECASE)
+# "Ria's box is 120 and Tom's is 126, so Tom's box is larger"
+_SO = re.compile(r".*,\s(?:so|thus|hence|therefore)\s", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"\w+")
-_HAS_WORD = re.compile(r"[^\W\d_]{3}")
+# A word, or a short name: Al
+_HAS_WORD = re.compile(r"[^\W\d_]{3}|\b[A-Z][a-z]\b")
 _SIGN = re.compile(r"[+/^=<>\\≤≥≠√](?=[\s$(]*\w)")
 _SENTENCE = re.compile(r"\n|(?<=[.!])\s")
 # "It is located between Sydney and Melbourne." tells more of the answer before it; a short sentence may replace it.
@@ -66,7 +69,7 @@ def with_asked_words(
     if not question or len(found.answers) > 1 or found.problem not in ("", "no_answer"):
         return found
     if {*found.marks} <= {"text", "whole_text", "last_expression"}:
-        sentences = _concluding(ending(completion))
+        sentences = [_SO.sub("", one) for one in _concluding(ending(completion))]
     else:
         sentences = [without_text_commands(found.answers[0])]
     for sentence in sentences:
