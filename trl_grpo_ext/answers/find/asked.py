@@ -844,8 +844,8 @@ def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
     found = _RATE_END.search(answer, max(0, len(answer) - MAX_RATE))
     if found is None or any(map(_NAMES_RATE.search, golds)):
         return answer
-    # The dollars of `$60$ miles per hour` enclose a formula.
-    has_dollars = "$" in answer and is_in_money(answer)
+    # The dollars of `$60$ miles per hour` enclose a formula; a single dollar is money.
+    has_dollars = answer.count("$") % 2 == 1 or ("$" in answer and is_in_money(answer))
     words = (*_WORD.findall(answer), *answer.replace("$", ""))
     is_money = has_dollars or any(map(is_currency, words))
     if not is_money or len(_NUMBER.findall(answer)) != 1:
