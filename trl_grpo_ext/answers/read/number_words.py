@@ -149,6 +149,11 @@ _HALF_BEHIND = re.compile(
     re.IGNORECASE,
 )
 
+# Beside other coins, 3 quarters are coins.
+_OTHER_COIN = re.compile(r"\b(?:dime|nickel|penny|pennie)s?\b")
+# Stands for the word that is no part of a number here.
+_COIN = "\ue000"
+
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
@@ -177,6 +182,8 @@ def in_digits(text: str) -> str:
         >>> in_digits(r"2.5 \text{ million}")
         '2500000 \\text{ }'
     """
+    if "quarter" in text and _OTHER_COIN.search(text):
+        return in_digits(text.replace("quarter", _COIN)).replace(_COIN, "quarter")
     if "$" in text or "£" in text or "€" in text:
         text = _SCALED_MONEY.sub(
             lambda money: f"{money[1]} {_MONEY_SCALES[money[2].casefold()]}", text
