@@ -38,7 +38,7 @@ from trl_grpo_ext.answers.find.asked import (
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.asked_values import without_purpose
 from trl_grpo_ext.answers.find.conclusions import FINITE
-from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
+from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer, until_next_question
 from trl_grpo_ext.answers.find.hedges import only_supposes
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
@@ -208,7 +208,7 @@ def _asked(
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = with_order_listed(completion, prompt)
     if settings.mode == "auto":
-        completion = without_purpose(completion, prompt)
+        completion = without_purpose(until_next_question(completion), prompt)
     completion = in_asked_scale(completion, golds, prompt)
     golds, completion = _in_one_form(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)

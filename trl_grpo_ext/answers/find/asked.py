@@ -34,6 +34,10 @@ MAX_PROMPT = 1_000
 MAX_KNOWN = 4_000
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
+_QUESTION_LABEL = re.compile(
+    r"\A[*#>\s]*(?:question|q|problem|exercise|task|solve|user|human)(?:\s*\d+)?[*\s]*:[*\s]*",
+    re.IGNORECASE,
+)
 # A task without a question mark: "Find the area in square metres."
 _TASK = re.compile(
     r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|change|determine|work out|express|write|state|give)\b[^?]*\Z",
@@ -53,7 +57,9 @@ _UNIT = re.compile(
     r"(?:\b(?:how many(?:\s+(?:total|more|fewer|additional|extra))?"
     r"|(?:what(?:['’]s|\s\w+)|find|calculate|compute|determine|give)\s+the\s+(?:total\s+)?number of"
     r"|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|(?:convert|change)\b[^?\n]{1,60}\s(?:in)?to)|,\s+in)"
-    rf"\s+{_UNIT_NAME}|\bin\s+(?!second\b){_UNIT_NAME}\s*(?:[?.),]|\Z|\s(?:{_AFTER_UNIT})\b)"
+    # Not "How many in all?", "How many in a week?"
+    r"\s+(?!in\s(?!are\b|is\b|do\b|does\b|did\b|was\b|were\b|of\b))"
+    rf"{_UNIT_NAME}|\bin\s+(?!second\b){_UNIT_NAME}\s*(?:[?.),]|\Z|\s(?:{_AFTER_UNIT})\b)"
     rf"|\bnearest\s+{_UNIT_NAME}",
     re.IGNORECASE,
 )
@@ -215,7 +221,7 @@ def question_of(prompt: str) -> str:
     found = _QUESTION.search(prompt[-MAX_PROMPT:])
     if found is None:
         return ""
-    return found[0].strip()
+    return _QUESTION_LABEL.sub("", found[0].strip())
 
 
 @lru_cache(maxsize=256)

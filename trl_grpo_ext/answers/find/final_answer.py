@@ -32,6 +32,7 @@ from trl_grpo_ext.answers.find.phrases import (
 from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.find.remarks import without_check
 from trl_grpo_ext.answers.read.numerals import POWER
+from trl_grpo_ext.answers.read.signal_words import THEREFORE
 from trl_grpo_ext.support.text import did_you_mean
 
 AnswerFrom = Literal[
@@ -63,7 +64,12 @@ MAX_ANSWERS = 20
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(
-    r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:"
+    r"\n[ \t]*(?:(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User|Instruction)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:"
+    r"|<\|im_start\|>user\b)"
+)
+# A line that gives an answer without a mark: a number alone, "= 40", "so it is 9"
+_ANSWERS = re.compile(
+    rf"\A\W*\d[\d,./]*\W*\Z|=\W*\d|\b(?:{THEREFORE})\b[^?]*\d[^?:]*\Z", re.IGNORECASE
 )
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
@@ -159,7 +165,7 @@ def final_answer(
     said = after_thinking((prefill or "") + completion)
     if said is None:
         return FinalAnswer(problem="unclosed_think")
-    text = _until_next_question(said[-MAX_CHARS:])
+    text = until_next_question(said[-MAX_CHARS:])
     text = without_courtesy(text)
     if answer_from not in _VERBATIM:
         text = without_rejections(settled(text))
@@ -208,14 +214,29 @@ def without_courtesy(text: str) -> str:
     return text
 
 
-def _until_next_question(text: str) -> str:
-    """Cut a text before the next question, which base models often generate, if an answer stands before it."""
-    question = _QUESTION.search(text)
+def until_next_question(completion: str) -> str:
+    r"""Cut a completion before the next question, which base models often generate, if an answer stands before it.
+
+    Examples:
+        >>> until_next_question("So it is 8.\nQuestion: What is 2 + 2?\nAnswer: 4")
+        'So it is 8.'
+        >>> until_next_question("There are 2 parts.\nQuestion 1: What is 2 + 2?") == "There are 2 parts."
+        False
+    """
+    start = completion.rfind("</think>") + 1
+    question = _QUESTION.search(completion, start)
     if question is None:
-        return text
-    before = text[: question.start()]
-    has_answer = box_answers(before) or tags(before) or formal(before) or informal(before)
-    return before if has_answer else text
+        return completion
+    before = completion[start : question.start()]
+    last_line = before.rstrip().rpartition("\n")[2]
+    has_answer = (
+        box_answers(before)
+        or tags(before)
+        or formal(before)
+        or informal(before)
+        or _ANSWERS.search(last_line)
+    )
+    return completion[: question.start()] if has_answer else completion
 
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:
