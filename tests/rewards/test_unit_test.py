@@ -447,6 +447,58 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
     assert {problem.reason for problem in check_rows(mix, rows).problems} == {"tests_empty"}
 
 
+PLAYLIST = """
+class Playlist:
+    def __init__(self, songs): self.songs = {songs}
+    def add(self, song):
+        self.songs.append(song)
+        return self
+    def __len__(self): return len(self.songs)
+    def __str__(self): return ",".join(self.songs)
+def make(songs): return Playlist(songs)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "test", "score"),
+    [
+        (
+            "[]",
+            "p = make([]); p.add('a'); assert len(p) == 1; p.songs.remove('a'); assert len(p) == 0",
+            1.0,
+        ),
+        (
+            "[]",
+            "p = make([]).add('a'); assert str(p) == 'a'; p.songs.append('b'); assert str(p) == 'a,b'",
+            1.0,
+        ),
+        (
+            "list(songs)",
+            "s = ['a']; p = make(s); assert len(p) == 1; s.append('b'); assert len(p) == 1",
+            1.0,
+        ),
+        (
+            "songs",
+            "s = ['a']; p = make(s); assert len(p) == 1; s.append('b'); assert len(p) == 1",
+            0.0,
+        ),
+    ],
+)
+def test_a_returned_object_is_asked_anew_after_a_list_that_it_may_hold_has_changed(
+    kept: str, test: str, score: float
+) -> None:
+    program = PLAYLIST.format(songs=kept)
+    (verdict,) = UnitTestVerifier().judge([f"```python\n{program}```"], tests=[[test]])
+    assert verdict.score == score
+
+
+def test_a_returned_object_that_changes_its_answer_by_itself_is_not_asked_anew() -> None:
+    fickle = "class F:\n    n = 0\n    def __len__(self):\n        self.n += 1\n        return self.n\ndef f(): return F()"
+    test = "x = f(); y = [1]; assert len(x) == 1; y.append(2); assert len(x) == 2"
+    (verdict,) = UnitTestVerifier().judge([f"```python\n{fickle}```"], tests=[[test]])
+    assert verdict.score == 0.0
+
+
 def test_the_problems_of_code_data_are_described_with_what_passed() -> None:
     mix = RewardMix([RewardTerm(name="tests", verifier=UnitTestVerifier())])
     text = describe(

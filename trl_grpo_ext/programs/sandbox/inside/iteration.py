@@ -2,8 +2,8 @@
 
 Without this check, a returned object could give each question the expected answer: three items to `len(result) == 3`,
 none to a loop over `zip(result, expected)`. A returned object's answers stay binding until the tests act on the
-program in a way that could change the object, such as a call. An object made by the tests is exempt: its length may
-differ from the number of its items.
+program in a way that could change the object, such as a call, or change a container that both ends know. An object
+made by the tests is exempt: its length may differ from the number of its items.
 """
 
 from __future__ import annotations
@@ -93,6 +93,9 @@ def length_of(state: Any, ask: Callable[[], int]) -> int:
 
 def told_by(state: Any) -> Told:
     """Return the answers of an object, given its `handle.State`, since the tests last acted."""
+    # Lists and other containers that both ends know may be parts of the object.
+    if state.told is not None and state.remote.has_changed():
+        state.remote.acts += 1
     if state.told is None or state.told.acts != state.remote.acts:
         state.told = Told(state.remote.acts)
     found: Told = state.told

@@ -107,6 +107,10 @@ class ProgramProxy:
         self._uses = uses(sources)
         self._tender = Tender(self.request)
 
+    def has_changed(self) -> bool:
+        """Test whether the tests changed a container that the program has, since the last request."""
+        return self._shared.has_changed()
+
     def loaded(self) -> dict[str, str] | None:
         """Wait until the program is loaded.
 

@@ -249,6 +249,17 @@ class Shared:
             self._seen[id(value)] = contents(value)
             self._watched.append(value)
 
+    def has_changed(self) -> bool:
+        """Test whether contents of a watched container changed since both ends agreed."""
+        return any(map(self._differs, self._watched))
+
+    def _differs(self, value: Any) -> bool:
+        before, now = self._seen[id(value)], contents(value)
+        if len(now) != len(before):
+            return True
+        # By identity: `==` would run methods of other classes, and take `True` for 1.
+        return not (all(map(is_, now, before)) or _same_bytes(now, before))
+
     def changed(self) -> list[Any]:
         """Return watched containers whose contents changed since both ends agreed.
 
@@ -258,11 +269,7 @@ class Shared:
         watched, self._watched = self._watched, []
         changed = []
         for value, count in zip(watched, _counts(watched), strict=True):
-            before, now = self._seen[id(value)], contents(value)
-            # By identity: `==` would run methods of other classes, and take `True` for 1.
-            if len(now) != len(before) or not (
-                all(map(is_, now, before)) or _same_bytes(now, before)
-            ):
+            if self._differs(value):
                 changed.append(value)
             elif count <= _COUNT_HERE and (
                 type(value) in (list, dict) or type(value).__name__ in SNAPSHOTS
