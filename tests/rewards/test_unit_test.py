@@ -493,7 +493,10 @@ def test_a_returned_object_is_asked_anew_after_a_list_that_it_may_hold_has_chang
 
 
 def test_a_returned_object_that_changes_its_answer_by_itself_is_not_asked_anew() -> None:
-    fickle = "class F:\n    n = 0\n    def __len__(self):\n        self.n += 1\n        return self.n\ndef f(): return F()"
+    fickle = (
+        "class F:\n    n = 0\n    def __len__(self):\n        self.n += 1\n        return self.n\n"
+        "def f(): return F()"
+    )
     test = "x = f(); y = [1]; assert len(x) == 1; y.append(2); assert len(x) == 2"
     (verdict,) = UnitTestVerifier().judge([f"```python\n{fickle}```"], tests=[[test]])
     assert verdict.score == 0.0
