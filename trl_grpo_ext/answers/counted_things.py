@@ -23,7 +23,7 @@ _WORD = re.compile(r"[a-z][a-z'-]*")
 
 
 def without_counted_things(answer: str, prompt: str) -> str:
-    r"""Return the number of an answer without the things that the question counts, or with the unit of these things.
+    r"""Remove the counted things of the question from an answer; its number and a unit of the things stay.
 
     Other words, or words that make another number of it, stay.
 

@@ -15,6 +15,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     TURN,
     WRONG,
     any_of,
+    contains_any,
 )
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
@@ -136,8 +137,7 @@ def with_rates(text: str) -> str:
         >>> with_rates("100 km → 8 L; 250 km → 20 L"), with_rates("3 * 4 → 12")
         ('100 km = 8 L; 250 km = 20 L', '3 * 4 → 12')
     """
-    has_arrow = any(map(text.__contains__, ("→", "⇒", ">")))
-    return _PAIRED.sub(r"\1 = ", text) if has_arrow else text
+    return _PAIRED.sub(r"\1 = ", text) if contains_any(text, "→⇒>") else text
 
 
 def list_items(text: str) -> list[str]:

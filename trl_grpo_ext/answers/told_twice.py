@@ -158,7 +158,7 @@ def without_gloss(text: str, question: str) -> str:
 
 
 def _has_asked_rate(line: str, other: str | None, question: str) -> bool:
-    """Check whether a line has the rate that the question asks for, while the rate behind it is another."""
+    """Check whether a line tells the asked rate, and its gloss another rate: "$3 per kg, or $6 per box"."""
     if other is None or has_words(question, other):
         return False
     return any(has_words(question, told[1]) for told in _PER.finditer(line))
@@ -228,7 +228,7 @@ def _last_form(either: re.Match[str]) -> str:
 
 
 def _is_rounding(exact: Size, rounded: Size) -> bool:
-    """Check whether an amount without decimals is written as a decimal: 2/3 as 0.667."""
+    """Check whether a decimal rounds an exact amount: 0.667 for 2/3."""
     # Halves are rounded up: 1/8 is 0.13, not 0.12.
     error = 2 * (exact.value - rounded.value)
     return not exact.step and -rounded.step <= error < rounded.step

@@ -122,7 +122,7 @@ def with_asked_direction(
 # Golds and questions recur.
 @lru_cache(maxsize=1024)
 def _tells_direction(text: str) -> bool:
-    """Check whether a text has a word of a direction."""
+    """Check whether a text contains a direction word, such as `profit`, `fell` or `arrives`."""
     return _DIRECTION.search(text) is not None
 
 

@@ -272,7 +272,7 @@ def _chosen(
 
 
 def _tells_other_moment(sentence: str, question: str) -> bool:
-    """Check whether the last clause with a moment tells what is not yet so, if the question asks when it is."""
+    """Check whether a when-question gets a moment before the event: "At 3 PM they are still 60 miles apart"."""
     if not _NOT_THEN.search(sentence) or not _ASKS_WHEN.search(question):
         return False
     told = [

@@ -303,7 +303,7 @@ def doubted_before(text: str) -> bool:
     """Check whether words just before an answer, in its sentence, doubt it: `maybe`, `it is not`."""
     clauses = [clause for clause in _CLAUSE.split(text) if any(map(str.isalpha, clause))]
     last = clauses[-1] if clauses else ""
-    denies = any(word in last.casefold() for word in _NEGATIONS) and _DENIED.search(last)
+    denies = contains_any(last, _NEGATIONS) and _DENIED.search(last)
     return bool(denies or _DOUBT.search(last))
 
 

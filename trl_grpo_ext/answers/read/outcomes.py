@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trl_grpo_ext.answers.read.signal_words import THEREFORE
+from trl_grpo_ext.answers.read.signal_words import THEREFORE, contains_any
 
 # Each outcome, by the words in which a comparison of words knows it.
 _OUTCOMES = {
@@ -44,7 +44,7 @@ def outcome_of(sentence: str) -> str:
         >>> outcome_of("The limit is 2, and f(0) is undefined.")
         ''
     """
-    if not any(clue in f" {sentence.casefold()}" for clue in _CLUES):
+    if not contains_any(f" {sentence}", _CLUES):
         return ""
     conclusion = _THEREFORE.split(sentence)[-1]
     for outcome, stated in _STATED.items():

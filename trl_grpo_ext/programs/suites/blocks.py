@@ -367,7 +367,7 @@ class _Block:
         return not (missing.isdisjoint(defined) and values.isdisjoint(assigned))
 
     def helper(self, values: set[str]) -> str:
-        """Keep the definitions, and the values that they need or that are missing."""
+        """Return the block's definitions with the values that these definitions or the program use."""
         kept = set(self._definitions)
         wanted = values | _free(self._joined(kept))
         # A value may need an earlier value.

@@ -195,12 +195,12 @@ class PromptCode:
 
     @property
     def ends_with_empty_stub(self) -> bool:
-        """True for a stub that holds a docstring at most."""
+        """True if the last statement is a stub without code, with or without a docstring."""
         return self.ends_with_stub and is_empty(self.parts[-1].node)
 
     @property
     def stub_indent(self) -> str:
-        """The indentation of the stub's body, such as its docstring; empty without a body."""
+        """Indentation of the stub's first statement, usually the docstring; empty for a stub without statements."""
         node = self.parts[-1].node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return ""
