@@ -184,7 +184,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert card.values["late"] == (None, 0.5)
     assert card.verdicts["late"][0] is None  # as in TRL, it does not apply
     assert [verdict.reason for verdict in card.verdicts["short"]] == [
-        "1_scores_for_2_completions"
+        "wrong_number_of_scores"
     ] * 2
     assert "is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
     assert card.verdicts["says"][0].reason == "returned_str"
