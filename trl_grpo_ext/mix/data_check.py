@@ -50,7 +50,10 @@ ENVIRONMENT = "environment"
 MEND_ROW = "Drop the row, or mend it."
 MEND_FUNCTION = "It fails on this row each time: mend the verifier, or the row if its data are at fault."
 MEND_VERIFIER = "Asked again, the verifier did not fail on this row: mend the verifier, and keep the row."
-NEVER_APPLIES = "The function gives None on each checked row, as if the reward applied to none: give each of its own rows a number."
+NEVER_APPLIES = (
+    "The function gives None on each checked row, as if the reward applied to none: "
+    "give each of its own rows a number."
+)
 NO_PROMPT = "Drop the row, or write its prompt."
 
 # A check of rows by the environments that judge them; the second argument adds slow checks.
