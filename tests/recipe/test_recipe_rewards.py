@@ -202,7 +202,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert caplog.text.count("plain reward functions") == 1
     with pytest.raises(ValueError, match="takes no arguments, got `threshold`"):
         built("[{verifier: plain_rewards.mentions, threshold: 1}]")
-    with pytest.raises(ValueError, match="got `wieght`. Did you mean `weight`?"):
+    with pytest.raises(ValueError, match=r"got `wieght`\. Did you mean `weight`\?"):
         built("[{verifier: plain_rewards.mentions, wieght: 1}]")
     with pytest.raises(ValueError, match=r"'narrow' has no \*\*kwargs"):
         built("[{verifier: plain_rewards.narrow}]").check_columns(["prompt"])
