@@ -17,9 +17,9 @@ ADVICE = {
     "tests_name_no_function": "The cases call a function and do not say which; name it as `fn_name`.",
     "tests_unknown_form": (
         "Known are: a list of asserts (MBPP's `test_list`), test code as one text (functions `test_...`, unittest, "
-        "HumanEval's `test` with `entry_point`), a list of dicts with `input` and `output`, a dict of lists `inputs` "
-        "and `outputs`, perhaps with `fn_name` (APPS, TACO), or `input` and `output` (CodeContests), and open-r1's "
-        "`verification_info`."
+        "HumanEval's `test` with `entry_point`), a list of dicts with `input` and `output` (or `stdin` and "
+        "`stdout`), a dict of lists by such keys (CodeContests; APPS and TACO: `inputs` and `outputs`, perhaps with "
+        "`fn_name`), and open-r1's `verification_info`."
     ),
     "tests_do_not_parse": "The tests are no Python of the version that runs here. Drop the row, or mend them.",
     "tests_call_nothing": (
