@@ -77,9 +77,9 @@ _RESULT = re.compile(
 _MAX_BEFORE_RESULT = 20
 # Singular nouns that a number behind them puts in order: "on day 4", "after round 3", "Level 4 gives 800".
 _IN_ORDER = re.compile(
-    r"(?:^\W*(?:so|thus|then)?\W*|[,;:(]\s|\b(?:on|in|at|after|by|of|until|before|from|during|for|to|and|the)\s)"
+    r"(?:^\W*(?:so|thus|then)?\W*|[,;:(]\s|\b(?:on|in|at|after|by|of|until|before|from|during|for|to|and|or|the)\s)"
     r"(second|minute|hour|day|night|week|month|year|round|step|stage|level|lap|game|match|turn|trial|chapter|page|row"
-    r"|figure|term|lesson|stop|throw|jump|shift|trip|visit|quadrant)\s\Z",
+    r"|figure|term|lesson|stop|throw|jump|shift|trip|visit)\s\Z",
     re.IGNORECASE,
 )
 # A rate behind a value: "7 per hen"
