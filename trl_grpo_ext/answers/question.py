@@ -50,6 +50,7 @@ from trl_grpo_ext.answers.find.options import (
     option_said,
     sized_things,
     with_capital_letters,
+    with_quadrants,
 )
 from trl_grpo_ext.answers.find.phrases import without_count
 from trl_grpo_ext.answers.find.sentences import (
@@ -206,6 +207,7 @@ def _asked(
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds, once names are written without digits."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
+    golds, completion = with_quadrants(golds, completion, prompt)
     completion = with_order_listed(completion, prompt)
     if settings.mode == "auto":
         completion = without_purpose(until_next_question(completion), prompt)

@@ -149,8 +149,12 @@ def without_gloss(text: str, question: str) -> str:
         return text
     before = text[: gloss.start()]
     line = before.rpartition("\n")[2]
-    is_share = gloss["rate"] and not is_unit(gloss["per"])
-    if is_share or not any(map(str.isdigit, line)):
+    if not any(map(str.isdigit, line)):
+        return text
+    if gloss["rate"] and has_words(question, gloss["per"]):
+        # "5 kg cost $15, or $3 per kg" offers no other answer.
+        return before + gloss[0].replace(", or ", ", which is ", 1)
+    if gloss["rate"] and not is_unit(gloss["per"]):
         return text
     asks = _ASKS_RATE if gloss["rate"] else _ASKS_DIFFERENCE
     is_asked = asks.search(question) and not _has_asked_rate(line, gloss["per"], question)

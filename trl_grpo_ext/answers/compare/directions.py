@@ -45,9 +45,9 @@ def _any(pairs: Sequence[tuple[str, str]]) -> str:
 
 _DIRECTION = re.compile(rf"\b(?:{_any(_DIRECTIONS)})\b", re.IGNORECASE)
 _AMOUNT = r"[^\w\s]{0,2}\d[^\s()]*(?:\s(?!of\b|by\b)[a-z]+){0,2}?"
-# "a loss of $15", "decreased by 15%", "a 15% decrease"
+# "a loss of $15", "loss, $15", "decreased by 15%", "a 15% decrease"
 _DIRECTED = re.compile(
-    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})(?::|\s+(?:of|by))?\s+(?P<of>{_AMOUNT})"
+    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})(?:[:,]|\s+(?:of|by))?\s+(?P<of>{_AMOUNT})"
     rf"|(?P<amount>{_AMOUNT})\s+(?P<behind>{_any(_SIGNED)}))",
     re.IGNORECASE,
 )

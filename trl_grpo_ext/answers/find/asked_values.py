@@ -25,7 +25,7 @@ from trl_grpo_ext.answers.find.conclusions import (
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME, on_any_day
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
+from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of, has_words
 from trl_grpo_ext.answers.read.tree import Node
 from trl_grpo_ext.answers.read.units import currency_names
 
@@ -69,8 +69,21 @@ _KINDS = tuple(
         ),
     )
 )
-# The result of a calculation needs no sign of its kind: "$400 - $20 = 380".
-_RESULT = re.compile(r"=\s*\d$")
+# The result of a calculation needs no sign of its kind: "$400 - $20 = 380", "with 14 days, that makes 98".
+_RESULT = re.compile(
+    r"(?:=|\b(?:gives?|leav(?:es?|ing)|mak(?:es?|ing)|yields?|comes? to|totals?)\s)\s?[$€£*\\(]{0,4}\Z",
+    re.IGNORECASE,
+)
+_MAX_BEFORE_RESULT = 20
+# Singular nouns that a number behind them puts in order: "on day 4", "after round 3", "Level 4 gives 800".
+_IN_ORDER = re.compile(
+    r"(?:^\W*(?:so|thus|then)?\W*|[,;:(]\s|\b(?:on|in|at|after|by|of|until|before|from|during|for|to|and|or|the)\s)"
+    r"(second|minute|hour|day|night|week|month|year|round|step|stage|level|lap|game|match|turn|trial|chapter|page|row"
+    r"|figure|term|lesson|stop|throw|jump|shift|trip|visit)\s\Z",
+    re.IGNORECASE,
+)
+# A rate behind a value: "7 per hen"
+_RATE_OF = re.compile(r"\S+\s(?:[a-z]+\s)?(?:per|each|every|for each|an?)\s([a-z]{2,15})\b")
 _COUNT_OF = re.compile(
     r"\bhow many\s+(?:more |fewer |other |full |whole )?([a-z]{3,})", re.IGNORECASE
 )
@@ -235,7 +248,8 @@ def _chosen(
     sentence: str, values: Sequence[Span], question: str, prompt: str
 ) -> Conclusion:
     """Find the value that a sentence concludes with among the values that the question may ask for."""
-    given = _not_given(sentence, values, prompt)
+    ordered = _not_in_order(sentence, values, question)
+    given = _not_given(sentence, ordered, prompt)
     told = _not_explaining(sentence, given, question, prompt)
     asked = _not_compared(sentence, _of_kind(sentence, told, question), question)
     unlisted = _not_listed(sentence, asked, prompt)
@@ -261,7 +275,9 @@ def _chosen(
             _of_clause(sentence, choices, question),
         )
         for better in candidates:
-            if better is not None and not conclusion(sentence, [better]).problem:
+            if better is None or _is_fact(sentence, better, chosen, question, prompt):
+                continue
+            if not conclusion(sentence, [better]).problem:
                 return Conclusion(values.index(better))
     if chosen is None:
         return found
@@ -269,6 +285,51 @@ def _chosen(
     if _CHOOSES.match(question) and is_opposed(question, clause):
         return Conclusion(-1, "no_answer")
     return Conclusion(values.index(chosen))
+
+
+def _is_result(sentence: str, value: Span) -> bool:
+    """Check whether a value is a calculation's result: 72 of "54 + 18 = 72" or "adding 18 gives 72"."""
+    before = sentence[max(0, value.start - _MAX_BEFORE_RESULT) : value.start]
+    return _RESULT.search(before) is not None
+
+
+def _is_fact(
+    sentence: str, value: Span, chosen: Span | None, question: str, prompt: str
+) -> bool:
+    """Check whether a value is the prompt's and the chosen value a new result: "She has 54, and 54 + 18 = 72"."""
+    known = known_numbers(prompt)
+    if chosen is None or chosen.start < value.end:
+        return False
+    told = [numbers(sentence[one.start : one.end]) for one in (value, chosen)]
+    if not known.issuperset(told[0]) or known.issuperset(told[1]):
+        return False
+    rate = _RATE_OF.match(sentence, chosen.start)
+    is_asked_rate = rate is not None and has_words(question, rate[1])
+    return is_asked_rate or _is_result(sentence, chosen)
+
+
+def _not_in_order(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
+    """Drop numbers of order, "after day 4", or keep them alone if the question asks for one: "On which day?"."""
+    ordered = {}
+    for value in values:
+        before = sentence[max(0, value.start - REACH) : value.start]
+        noun = _IN_ORDER.search(before)
+        if noun:
+            ordered[value] = noun[1]
+    if not ordered:
+        return values
+    asked = []
+    for value, noun_of in ordered.items():
+        if _asks_which(question, noun_of.casefold()):
+            asked.append(value)
+    return asked or [value for value in values if value not in ordered] or values
+
+
+@lru_cache(maxsize=256)
+def _asks_which(question: str, noun: str) -> bool:
+    """Check whether a question asks for a number of order: "On which day", "What is the first week in which"."""
+    asks = rf"\b(?:which|what)\s(?:[a-z]+\s){{0,4}}?{noun}\b(?!\s\d)"
+    return re.search(asks, question, re.IGNORECASE) is not None
 
 
 def _tells_other_moment(sentence: str, question: str) -> bool:
@@ -375,8 +436,7 @@ def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[S
         if asked.search(question):
             kept = []
             for value in values:
-                is_result = _RESULT.search(sentence[: value.start + 1])
-                if is_result or told.match(sentence, value.start):
+                if _is_result(sentence, value) or told.match(sentence, value.start):
                     kept.append(value)
             return kept or values
     if not _NEGATIVE.search(question):

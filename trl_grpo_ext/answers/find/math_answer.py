@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.asked import question_of, task_of
-from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
+from trl_grpo_ext.answers.find.final_answer import (
+    AnswerFrom,
+    FinalAnswer,
+    after_thinking,
+    final_answer,
+)
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.remarks import without_additions, without_bound
 from trl_grpo_ext.answers.find.sentences import (
+    is_overruled,
     is_paragraph,
     is_sentence,
     last_sentence_value,
@@ -97,6 +103,8 @@ def math_answer(
     found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found
+    if mode == "auto" and _is_overruled(found, text, prompt):
+        return FinalAnswer(problem="taken_back")
     read_as: dict[str, str] = {}
     for answer, mark in zip(found.answers, found.marks, strict=True):
         with_unit = _with_unit(answer, completion) if mark == "boxed" else answer
@@ -109,6 +117,14 @@ def math_answer(
     if any(len(answer) > MAX_CHARS for answer in read_as):
         return FinalAnswer(problem="answer_too_long")
     return FinalAnswer(tuple(read_as), tuple(read_as.values()))
+
+
+def _is_overruled(found: FinalAnswer, text: str, prompt: str) -> bool:
+    """Check whether working below a completion's only marked answer concludes with another value."""
+    if len(found.answers) != 1 or "text" in found.marks:
+        return False
+    whole = (after_thinking(text) or "")[-MAX_CHARS:]
+    return is_overruled(whole, found.answers[0], prompt)
 
 
 def _tagged(key: re.Match[str]) -> str:

@@ -517,11 +517,21 @@ def in_gold_order(answer: str, golds: Sequence[str]) -> str:
         '(2, -3), 4'
     """
     for gold in golds:
+        if r"\$" in answer and _tells_all(answer, gold):
+            return gold
         parts = named_parts(gold) if in_order(gold, answer) != gold else ()
         told = told_values(answer, parts) if parts else {}
         if parts and len(told) == len(parts):
             return f"({', '.join(told[place] for place in sorted(told))})"
     return answer
+
+
+def _tells_all(answer: str, gold: str) -> bool:
+    """Check whether an answer gives all amounts of a gold to their names: `Kim: \\$80, Lee: \\$90`."""
+    parts = named_parts(gold)
+    told = told_values(answer, parts) if parts else {}
+    values = [told.get(place, "").strip("$") for place in range(len(parts))]
+    return bool(parts) and values == [part.value.strip("$") for part in parts]
 
 
 def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.asked import question_of
+from trl_grpo_ext.answers.find.asked import question_of, task_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.last_sentence import ending, said
@@ -322,6 +322,33 @@ def with_letter(
     return said(min(chosen)) if len(chosen) == 1 else found
 
 
+# The names of a quadrant's number, in order.
+_QUADRANTS = (
+    ("i", "1", "one", "first", "1st"),
+    ("ii", "2", "two", "second", "2nd"),
+    ("iii", "3", "three", "third", "3rd"),
+    ("iv", "4", "four", "fourth", "4th"),
+)
+_ASKS_QUADRANT = re.compile(r"\b(?:which|what|the)\squadrant\b", re.IGNORECASE)
+_PLACE = "first|second|third|fourth|1st|2nd|3rd|4th"
+_QUADRANT_NUMBER = r"(i{1,3}|iv|[1-4]|one|two|three|four)"
+# "Quadrant II", "the second quadrant", "QII"; in LaTeX "Quadrant~II"
+_QUADRANT = re.compile(
+    rf"\b(?:the\s+)?({_PLACE})\s+quadrant\b|\bquadrant(?:\s+(?:number\s+)?|~){_QUADRANT_NUMBER}\b"
+    r"|\bQ(i{1,3}|iv)\b",
+    re.IGNORECASE,
+)
+_QUADRANT_GOLD = re.compile(
+    rf"(?:{_QUADRANT.pattern}|({_PLACE})|{_QUADRANT_NUMBER})", re.IGNORECASE
+)
+# The number alone, in a box or bold letters, behind "Answer:", or as the whole text.
+_BARE_QUADRANT = re.compile(
+    rf"(?:(?<=\\boxed\{{)|(?<=\\text\{{)|(?<=\*\*)|(?<=answer: )|(?<=answer is )|\A){_QUADRANT_NUMBER}"
+    r"(?=\}|\*\*|\.?\s*\Z|\.\s)",
+    re.IGNORECASE,
+)
+
+
 def with_capital_letters(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str, str]:
@@ -348,6 +375,35 @@ def with_capital_letters(
     if whole:
         return labels, whole[1].upper(), capital
     return labels, _SMALL_LABEL.sub(_capital, completion), capital
+
+
+def with_quadrants(
+    golds: tuple[str, ...], completion: str, prompt: str
+) -> tuple[tuple[str, ...], str]:
+    r"""Write quadrants as `Quadrant 2` if each gold is one, by the prompt or its own word; return golds and completion.
+
+    Examples:
+        >>> with_quadrants(("II",), "It is in the second quadrant.", "In which quadrant is (-3, 5)?")
+        (('Quadrant 2',), 'It is in Quadrant 2.')
+        >>> with_quadrants(("quadrant II",), r"\boxed{II}", "")
+        (('Quadrant 2',), '\\boxed{Quadrant 2}')
+    """
+    if not any("quadrant" in text.casefold() for text in (prompt, *golds)):
+        return golds, completion
+    told = [_QUADRANT_GOLD.fullmatch(gold) for gold in golds]
+    has_word = _ASKS_QUADRANT.search(question_of(prompt) or task_of(prompt)) is not None
+    if not all(told) or not (has_word or all("uadrant" in gold for gold in golds)):
+        return golds, completion
+    written = tuple(_quadrant(found) for found in told if found)
+    completion = _QUADRANT.sub(_quadrant, completion)
+    return written, _BARE_QUADRANT.sub(_quadrant, completion)
+
+
+def _quadrant(found: re.Match[str]) -> str:
+    """Return a quadrant's name with its number in digits."""
+    name = next(filter(None, found.groups())).casefold()
+    place = next(place for place, names in enumerate(_QUADRANTS, 1) if name in names)
+    return f"Quadrant {place}"
 
 
 def _capital(label: re.Match[str]) -> str:

@@ -47,6 +47,7 @@ OF_WHOLE = re.compile(
     r"\W*(?:so,?\s+)?(?:out\s+)?of\s+(?:(?:all|the|his|her|their|its|these|those)\s+){0,3}",
     re.IGNORECASE,
 )
+_OPERAND = re.compile(r"\s?[-−+×*/÷]\s?\$?\d[^,;=]{0,40}=")
 _IS_DATE = re.compile(DATE, re.IGNORECASE)
 _VERB = re.compile(r"\s+(?:are|were|was|has|have|had)\b")
 _THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
@@ -201,6 +202,8 @@ def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) 
     )
     # the squares among 4, 9, 15, 25 are
     is_apart = is_apart and not (len(value) > 1 and _VERB.match(line, other.end()))
+    # "One costs $18, and 7 * 18 = 126"
+    is_apart = is_apart or _OPERAND.match(line, other.end()) is not None
     dates = [_IS_DATE.fullmatch(one[0]) is not None for one in (value[-1], other)]
     is_apart = is_apart or dates[0] != dates[1]
     is_apart = is_apart or OF_WHOLE.fullmatch(line, 0, value[0].start()) is not None
