@@ -139,6 +139,11 @@ _SO = re.compile(
 )
 # Working before a main clause: "Substituting x = 3, we get 7", "Using the formula, x = 7".
 _MAIN = r"(?:we|you|I|it|this|that|the(?:\s[a-z]+){1,4}\s(?:is|gives|equals))\s"
+# A sentence in short words: "so we end up with 42"
+_OF_PEOPLE = re.compile(
+    rf"\W*(?:(?:{THEREFORE}),?\s+)?(?:we|they|you|he|she)\s(?:[a-z]{{2,6}}\s){{1,4}}\W{{0,3}}\d[\d.,]*\W*\Z",
+    re.IGNORECASE,
+)
 _LED_IN = re.compile(
     rf"^\W*(?:(?:{THEREFORE}),?\s+)?(?:at|with|after|for|by|from|given|using|when|(?!assum|suppos|guess)[a-z]+ing)\s"
     rf"(?:(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{{1,160}}?,\s+(?={_MAIN})"
@@ -606,6 +611,7 @@ def _is_whole_answer(text: str) -> bool:
         not is_value(text)
         or _THEREFORE.search(text)
         or _LED_IN.match(text)
+        or _OF_PEOPLE.match(text)
         or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
         or _sums_up(text)

@@ -106,6 +106,21 @@ def currency_names() -> tuple[str, ...]:
 
 
 @cache
+def unit_names(measure: str) -> tuple[str, ...]:
+    """List the long names of a measure's units, the longest first: kilometers, miles, foot.
+
+    Examples:
+        >>> [name in unit_names("length") for name in ("feet", "kilometres", "km", "hours")]
+        [True, True, False, False]
+    """
+    names = []
+    for name, found in _table(long=True).items():
+        if found.measures == ((measure, 1),):
+            names.append(name)
+    return tuple(sorted(names, key=len, reverse=True))
+
+
+@cache
 def currency_codes() -> Mapping[str, str]:
     """Map each code and sign of a currency to the currency's code, as read behind an amount.
 
