@@ -27,14 +27,13 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME, on_any_day
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of, has_words
 from trl_grpo_ext.answers.read.tree import Node
-from trl_grpo_ext.answers.read.units import currency_names, unit_names
+from trl_grpo_ext.answers.read.units import LENGTHS, currency_names
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
 # Characters at the end of a prompt in which known numbers are looked up.
 MAX_PROMPT = 4_000
 _MONEY = "|".join(f"{name}s?" for name in currency_names())
-_LENGTHS = "|".join(unit_names("length"))
 # Kinds of values by the words that ask for them. A kind is matched with the value and the words behind it.
 _KINDS = tuple(
     (re.compile(asked, re.IGNORECASE), re.compile(told, re.IGNORECASE))
@@ -56,8 +55,8 @@ _KINDS = tuple(
             rf"\\?[$€£₹¥]\s?\d|\S+\s+(?:{_MONEY})\b",
         ),
         (
-            rf"\bhow far\b|\bwhat distance\b|\bhow many (?:{_LENGTHS})\b",
-            rf"\S+?\s*(?:{_LENGTHS}|km|m|cm|mm|mi|ft|yd)\b",
+            rf"\bhow far\b|\bwhat distance\b|\bhow many (?:{LENGTHS})\b",
+            rf"\S+?\s*(?:{LENGTHS})\b",
         ),
         (
             r"\bhow long\b|\bhow many (?:hours|minutes|seconds)\b",

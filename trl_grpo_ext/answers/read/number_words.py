@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from trl_grpo_ext.answers.read.moments import clock_in_digits
-from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.answers.read.units import LENGTHS, is_unit
 
 _SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen""".split()  # noqa: SIM905
@@ -118,7 +118,7 @@ _SPELLINGS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (
         ("hour", "minute", "second", "day"),
         re.compile(
-            r"(\d\s+(?:[a-z]+met(?:er|re)s?|miles|feet|km|m))\s+(?:an?|each|every)\s+(hour|minute|second|day)\b"
+            rf"(\d\s+(?:{LENGTHS}))\s+(?:an?|each|every)\s+(hour|minute|second|day)\b"
         ),
         r"\1 per \2",
     ),

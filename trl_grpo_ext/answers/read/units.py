@@ -106,21 +106,6 @@ def currency_names() -> tuple[str, ...]:
 
 
 @cache
-def unit_names(measure: str) -> tuple[str, ...]:
-    """List the long names of a measure's units, the longest first: kilometers, miles, foot.
-
-    Examples:
-        >>> [name in unit_names("length") for name in ("feet", "kilometres", "km", "hours")]
-        [True, True, False, False]
-    """
-    names = []
-    for name, found in _table(long=True).items():
-        if found.measures == ((measure, 1),):
-            names.append(name)
-    return tuple(sorted(names, key=len, reverse=True))
-
-
-@cache
 def currency_codes() -> Mapping[str, str]:
     """Map each code and sign of a currency to the currency's code, as read behind an amount.
 
@@ -204,3 +189,16 @@ def _prefixed(spelling: str) -> list[tuple[str, Fraction]]:
     for prefix, power in prefixes.items():
         found.append((prefix + plain, Fraction(10) ** power))
     return found
+
+
+def _long_names(measure: str) -> Iterator[str]:
+    """Yield the long names of a measure's units: kilometers, miles, foot."""
+    for name, found in _table(long=True).items():
+        if found.measures == ((measure, 1),):
+            yield name
+
+
+# A pattern of the names of lengths. Other short names are also words or halves of a day: in, pm.
+LENGTHS = (
+    "|".join(sorted(_long_names("length"), key=len, reverse=True)) + "|km|cm|mm|mi|ft|yd|m"
+)
