@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.answers.asked_expression import value_of_expression
-from trl_grpo_ext.answers.asked_side import with_asked_side
+from trl_grpo_ext.answers.asked.expression import value_of_expression
+from trl_grpo_ext.answers.asked.side import with_asked_side
+from trl_grpo_ext.answers.asked.thing import with_asked_thing
 from trl_grpo_ext.answers.compare.directions import with_asked_direction
 from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.find.asked import (
@@ -23,7 +24,6 @@ from trl_grpo_ext.answers.find.asked import (
     with_asked_amount,
     without_asked_rate,
 )
-from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import (
     AnswerFrom,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import combinations, permutations
 from typing import Literal
 
-from trl_grpo_ext.answers.asked_form import REDUCED, is_unfinished
+from trl_grpo_ext.answers.asked.form import REDUCED, is_unfinished
 from trl_grpo_ext.answers.compare.amounts import is_plain_number
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.compare.forms import (

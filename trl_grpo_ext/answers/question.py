@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from trl_grpo_ext.answers.asked_expression import value_of_expression
-from trl_grpo_ext.answers.asked_name import value_of_asked_name
-from trl_grpo_ext.answers.asked_side import with_asked_side
-from trl_grpo_ext.answers.asked_words import with_asked_words
+from trl_grpo_ext.answers.asked.expression import value_of_expression
+from trl_grpo_ext.answers.asked.name import value_of_asked_name
+from trl_grpo_ext.answers.asked.side import with_asked_side
+from trl_grpo_ext.answers.asked.thing import with_asked_thing
+from trl_grpo_ext.answers.asked.words import with_asked_words
 from trl_grpo_ext.answers.compare.directions import with_direction_behind
 from trl_grpo_ext.answers.compare.forms import (
     is_region,
@@ -35,7 +36,6 @@ from trl_grpo_ext.answers.find.asked import (
     with_question,
     without_asked_rate,
 )
-from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.asked_values import without_purpose
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer, until_next_question

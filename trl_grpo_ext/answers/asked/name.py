@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.asked_expression import asked_expressions, text_before
+from trl_grpo_ext.answers.asked.expression import asked_expressions, text_before
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, WRONG, any_of

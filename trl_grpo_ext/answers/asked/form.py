@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from trl_grpo_ext.answers.asked_letter import is_unsolved
+from trl_grpo_ext.answers.asked.letter import is_unsolved
 from trl_grpo_ext.answers.compare.forms import is_label
 from trl_grpo_ext.answers.compare.polynomials import (
     CONSTANT,

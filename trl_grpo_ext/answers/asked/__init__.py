@@ -1,0 +1,1 @@
+"""Choose by the question: its asked side, name, letter, form, words or thing."""
