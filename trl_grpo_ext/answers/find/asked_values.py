@@ -56,7 +56,7 @@ _KINDS = tuple(
         ),
         (
             rf"\bhow far\b|\bwhat distance\b|\bhow many (?:{LENGTHS})\b",
-            rf"\S+?\s*(?:{LENGTHS})\b",
+            rf"\S+?(?:\s\d/\d)?\s*(?:{LENGTHS})\b",
         ),
         (
             r"\bhow long\b|\bhow many (?:hours|minutes|seconds)\b",

@@ -14,9 +14,9 @@ from trl_grpo_ext.answers.find.final_answer import (
     final_answer,
 )
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.opening import is_overruled, without_working
 from trl_grpo_ext.answers.find.remarks import without_additions, without_bound
 from trl_grpo_ext.answers.find.sentences import (
-    is_overruled,
     is_paragraph,
     is_sentence,
     last_sentence_value,
@@ -218,7 +218,12 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     if mark != "text":
         answer = answer[-MAX_CHARS:]
         return last_sentence_value(answer), mark, ""
-    return said_unmarked(answer, prompt)
+    value, mark, problem = said_unmarked(
+        without_working(answer[-MAX_CHARS:].strip(), prompt), prompt
+    )
+    is_stressed = f"**{value}**" in answer
+    is_taken_back = is_stressed and not problem and is_overruled(answer, value, prompt)
+    return value, mark, "hedged" if is_taken_back else problem
 
 
 def _says_something(answer: str) -> bool:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 
 from trl_grpo_ext.answers.find.asked import (
     about_asked,
-    asked_unit,
-    asks_percentage,
-    known_numbers,
-    numbers,
     question_of,
     task_of,
 )
@@ -39,7 +34,6 @@ from trl_grpo_ext.answers.find.values import (
 )
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.numerals import is_whole
 from trl_grpo_ext.answers.read.signal_words import (
     AS_REASON,
     CONDITION,
@@ -91,7 +85,7 @@ MAX_ENDS = 8
 # A box or tag with more words holds sentences.
 MAX_WORDS = 12
 
-_SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
+SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
 _CLAUSE = re.compile(
     r"(?<=[^\s\\])(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
     rf"|\s+\(?(?=(?:because|since|which|{AS_REASON}|so|not|rather)\b)|;\s)"
@@ -192,71 +186,13 @@ _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
 # A unit without a space, which the reader would take for letters.
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 # Marks of bold letters or code, not the power of `x**2`.
-_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
+BOLD_MARKS = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 # A value in bold letters that is all of the first line, and a word below that may take the value back.
 _OPENING = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*\.?[ \t]*\n")
-_CHOOSES = re.compile(r"\b(?:which|or)\b", re.IGNORECASE)
-_PERCENTAGE = re.compile(r"\d[\d.,]*\s?(?:\\?%|percent\b)")
 _TAKES_BACK = any_of(
     TURN, WRONG, DENIAL, DOUBT, THEREFORE, CONTRAST, "mistake|error|answer"
 )
-# An answer alone, before its working: "**60 pens**", "x = 7", "24. Because 12 + 12 = 24.", "$64 — he earns $84".
-_OPENING_ANSWER = re.compile(
-    r"(?:\*\*([^*\n]{0,60}\d[^*\n]{0,60})\*\*"
-    r"|((?:[a-z]\s?=\s?)?[-−]?\\?[$€£]?\d(?:[\d,/]|\.(?=\d)){0,15}%?(?:\s[A-Za-z²³°]{1,15}){0,3})(?=\.\s|\n\s*\n|\s[—–]\s))"
-    r"(?:[.:]?[ \t]*\n\s*|[.:]\s+(?=[A-Z])|\s[—–-]\s|(?<=\.\*\*)\s+(?=[A-Z]))(?=\S)"
-)
-# The same as a sentence, before a blank line: "The area is **40 cm²**."
-_OPENING_SENTENCE = re.compile(
-    r"\*{0,2}(?P<said>(?:[A-Z][^\n\d.!?:=*]{1,80}\s)?(?:\*\*)?(?P<value>[-−$€£]{0,2}\d(?:[\d,/]|\.(?=\d)){0,15}%?)"
-    r"[^\n\d.!?=]{0,60}\.)(?:\*\*)?[ \t]*\n\s*\n\s*(?=\S)"
-)
-# Marks of formulas, and signs of multiplication, in LaTeX.
-_OF_LATEX = re.compile(r"\\[()\[\]$]|\\(?:approx|text\s*\{[^{}]*\})")
-_TIMES = re.compile(r"\\(?:times|cdot|div)(?![A-Za-z])")
-_NEXT_ITEM = re.compile(r"\n\s*\d{1,2}[.)]\s")
-_OPENS_AGAIN = any_of(
-    TURN,
-    WRONG,
-    DENIAL,
-    DOUBT,
-    CONTRAST,
-    "mistakes?|errors?|guess\\w*|answer"
-    "|should|must|ignore|disregard|scratch|forget|unsure|uncertain|unclear|halve[sd]?|doubled?",
-)
-_CLAIMED = re.compile(r"(?<![\w.,])\d[\d,]*+(?:\.\d++)?(?!\s?[×*/÷+−-]\s?[$€£(]?\d)")
-_RESULT = re.compile(r"[=≈]\s?[-−$€£\\(]{0,3}\Z")
-# "24 + 3", "12/30"
-_OPERATOR = re.compile(r"[\d)%$]\s?[-−+×*/÷]\s?[$€£(]{0,2}\Z")
-# Two parts of a sum in a list: "* Pens: 4 * $3 = $12"
-_PARTS = 2
-_LABELLED_ITEM = re.compile(
-    r"\s*(?:[-*•]|\d{1,2}[.)])\s+\**([A-Z][A-Za-z ]{1,30})\**:\**\s"
-)
-_SUMS = any_of(
-    SUMMING_UP,
-    "total|sum|answer|result|final|cost|price|amount|left|remain\\w*|rest|difference|average|mean|new|profit|change",
-)
-# "add the 3 sides", "Step 2: subtract"
-_GIVEN_COUNT = re.compile(
-    r"\b(?:all|the|these|those|both|its|their|step|part|case|method)\s\Z", re.IGNORECASE
-)
-_IS_SO = any_of(THEREFORE)
-_SO_WORD = any_of(THEREFORE, "leaving|leaves")
-_CONCLUDES = any_of(THEREFORE, "leaving|leaves|total|altogether|in all")
-_UNREAL = any_of(CONDITION, "would|could|check")
-# Another step that the working only names: "24 stickers first, then gives 4 away", "72 remain, and half are sold"
-_GOES_ON = re.compile(
-    r"[^,;=]{0,40}?(?:,\s(?:and|then|plus|minus|of which|multiplied|divided|times)"
-    r"|\s(?:and|then|before|times|plus))\s"
-    r"[^=;]{0,60}?(?:\d[\d.,]{0,15}|\bhalf\b)"
-    r"[^\d=;]{0,40}\Z"
-    # "$36, and the price falls by this", "13 cm; square it", "$36, which is subtracted"
-    r"|[^\d=]{0,60}?\b(?:subtract|add|multipl|divid|squar|doubl|halv|remov|tak(?:e|en|ing) away"
-    r"|(?:by|from|of) (?:this|that|it|these|those)\b)[^\d=]{0,60}\Z"
-)
-_OF_LETTER = re.compile(r"(?<![\w^])([a-z])\s?=\s?[$\\({]{0,2}[-−]?\Z")
 # What a closing line does not have, if it tells nothing and leaves the answer before it.
 _TELLS = re.compile(r"[\d=\\$<>#|]|\?\s*\Z")
 _UNSETTLES = any_of(TURN, WRONG, DENIAL, DOUBT, CONTRAST, "mistake|error|guess|doubt")
@@ -316,13 +252,12 @@ def said_unmarked(
     Returns:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
-    answer = without_working(answer[-MAX_CHARS:].strip(), prompt)
-    answer = without_sections(with_rates(with_last_rows(answer)))
+    answer = without_sections(with_rates(with_last_rows(answer[-MAX_CHARS:])))
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
-    plain = in_digits(_written_out(_STEP_LABEL.sub("", _BOLD.sub("", tail).strip())))
+    plain = in_digits(_written_out(_STEP_LABEL.sub("", BOLD_MARKS.sub("", tail).strip())))
     question = question_of(prompt)
     plain = stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())
     plain = without_additions(told_once(without_gloss(plain, question or task_of(prompt))))
@@ -341,8 +276,10 @@ def said_unmarked(
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
     # 20 is **25%** of 80
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
-        problem = _problem_of_stressed(stressed[0], tail, plain, prompt)
-        return stressed[0], "last_expression", problem
+        hedged = is_hedged(SENTENCE_STOP.split(plain)[-1]) or is_refused(
+            stressed[0], plain.rpartition(stressed[0])[2]
+        )
+        return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain
     if "\n" in plain and not has_formula(plain):
         line = plain.rpartition("\n")[2].strip(f" {BULLET}")
@@ -360,155 +297,6 @@ def _opening_value(text: str) -> str:
     if opening is None or not is_value(opening[1]):
         return ""
     return "" if _TAKES_BACK.search(text, opening.end()) else opening[1]
-
-
-def _problem_of_stressed(value: str, tail: str, plain: str, prompt: str) -> str:
-    """Return the reason code if the words around the only value in bold letters doubt or replace it; else empty."""
-    is_open = is_hedged(_SENTENCE_STOP.split(plain)[-1])
-    is_taken_back = is_refused(value, plain.rpartition(value)[2])
-    return "hedged" if is_open or is_taken_back or is_overruled(tail, value, prompt) else ""
-
-
-def without_working(text: str, prompt: str) -> str:
-    """Return an answer that opens a text if the working below announces no other, else the text.
-
-    Examples:
-        >>> asked = "Ann has 15 stickers. She buys 9 and gives 4 away. How many are left?"
-        >>> without_working("**20**\\n\\nShe has 15 + 9 = 24 first, then gives 4 away.", asked)
-        '20'
-        >>> [without_working("20. " + said, asked) for said in ("She gives 4 away.", "So 18 are left.")]
-        ['20', '20. So 18 are left.']
-    """
-    opening = _OPENING_ANSWER.match(text)
-    value = (opening[1] or opening[2]).strip(" .:") if opening else ""
-    answer = value
-    if not value or not is_value(value):
-        opening = _OPENING_SENTENCE.match(text)
-        answer = opening["said"] if opening else ""
-        value = opening["value"] if opening else ""
-    if opening is None or not is_value(value):
-        return text
-    below = text[opening.end() :]
-    question = question_of(prompt) or task_of(prompt)
-    is_of_question = answer == value or stems(answer) & stems(question)
-    # "1. Add 9" begins a list of steps; "which" asks for a value of the prompt.
-    is_step = value.isdigit() and _NEXT_ITEM.search(below) is not None
-    if is_step or not is_of_question or _CHOOSES.search(question):
-        return text
-    is_copied = known_numbers(prompt).issuperset(numbers(value)) and "=" not in value
-    if is_copied or _OPENS_AGAIN.search(below):
-        return text
-    is_working = any(map(str.isdigit, below)) and (is_sentence(below) or "=" in below)
-    last = _last_with_digit(below)
-    if not is_working or _OPENS_AGAIN.search(answer):
-        return text
-    if _announced(last, value, prompt) and not _is_breakdown(below, question):
-        return text
-    # An equation that gives the answer is read, since it may be false.
-    is_told_again = "=" in last and _is_same_number(numbers(last)[-1], value)
-    return text if is_told_again else answer
-
-
-def is_overruled(text: str, answer: str, prompt: str) -> bool:
-    """Check whether working below a marked answer at a text's start concludes with another new value.
-
-    Examples:
-        >>> asked = "Ann has 15 stickers. She buys 9 and gives 4 away. How many are left?"
-        >>> [is_overruled("The answer is 20." + said, "20", asked) for said in (" So 18 are left.", " So 20 are left.")]
-        [True, False]
-    """
-    at = text.find(answer, 0, MAX_WHOLE)
-    before = text[: max(at, 0)]
-    is_opening = at >= 0 and not any(map(str.isdigit, before))
-    if not is_opening or not prompt or not any(map(str.isdigit, answer)):
-        return False
-    below = text[at + len(answer) :]
-    sentence = _last_with_digit(below)
-    concluding = list(_CONCLUDES.finditer(sentence))
-    known = known_numbers(prompt)
-    told_again = set(numbers(answer)).intersection(numbers(below)) - known
-    if told_again or not concluding or _UNREAL.search(sentence):
-        return False
-    other = _announced(sentence[concluding[-1].start() :], answer, prompt)
-    return bool(other) and other not in known
-
-
-def _announced(sentence: str, value: str, prompt: str) -> str:
-    """Return the number that a sentence announces in place of a value; empty if it announces none, or the value."""
-    if not asks_percentage(prompt):
-        sentence = _PERCENTAGE.sub("", sentence)
-    told = [found for found in _CLAIMED.finditer(sentence) if _is_claimed(found, prompt)]
-    if "\\" in sentence:
-        return sentence
-    if not told:
-        return ""
-    last = told[-1]
-    number = last[0].replace(",", "").rstrip(".")
-    goes_on = _GOES_ON.match(sentence, last.end()) and not _IS_SO.search(sentence)
-    if goes_on or _is_same_number(number, value) or _is_of_other(last, value, prompt):
-        return ""
-    return number
-
-
-def _last_with_digit(text: str) -> str:
-    """Return a text's last sentence that has a number, in digits."""
-    end = text[-MAX_TAIL_CHARS:]
-    for line in reversed(in_digits(_BOLD.sub("", end)).splitlines()):
-        for sentence in reversed(_SENTENCE_STOP.split(line)):
-            if any(map(str.isdigit, sentence)):
-                return _OF_LATEX.sub("", _TIMES.sub("×", sentence))
-    return ""
-
-
-def _is_breakdown(text: str, question: str) -> bool:
-    """Check whether a text ends in a list of labelled parts, of which the last is not the asked thing or a sum."""
-    items = [_LABELLED_ITEM.match(line) for line in text.rstrip().splitlines()[-_PARTS:]]
-    labels = [item[1] for item in items if item]
-    if len(labels) < _PARTS or len(set(labels)) < _PARTS:
-        return False
-    return not stems(labels[-1]) & stems(question) and not _SUMS.search(labels[-1])
-
-
-def _is_claimed(number: re.Match[str], prompt: str) -> bool:
-    """Check whether a sentence claims a number: a number that the prompt has not, or a result."""
-    is_known = number[0].replace(",", "").rstrip(".") in known_numbers(prompt)
-    before = number.string[: number.start()]
-    if _GIVEN_COUNT.search(before) or _OPERATOR.search(before):
-        return False
-    return not is_known or bool(_RESULT.search(before) or _SO_WORD.search(before))
-
-
-def _is_same_number(number: str, value: str) -> bool:
-    """Check whether a number is a value, in per cent or as a decimal too, up to a rounding."""
-    if number in numbers(value):
-        return True
-    node = read(value).node
-    if isinstance(node, Relation):
-        node = node.sides[-1]
-    if isinstance(node, Quantity):
-        node = node.amount
-    if isinstance(node, Apply) and node.name == "%":
-        node = node.arguments[0]
-    size = Fraction(number.replace(",", ""))
-    if not isinstance(node, Number) or (is_whole(node) and size.denominator == 1):
-        return False
-    sizes = (node.value, node.value * 100, node.value / 100)
-    return any(abs(one - size) * 100 <= abs(one) for one in sizes)
-
-
-def _is_of_other(number: re.Match[str], value: str, prompt: str) -> bool:
-    """Check whether a number is of another letter, `x = 12` for "twice x", or in another unit than a value."""
-    letter = _OF_LETTER.search(number.string[: number.start()])
-    if letter:
-        asked = rf"\b(?:for|find|what is|value of)\W{{0,3}}{letter[1]}\b"
-        is_asked = re.search(asked, prompt[-MAX_PROMPT:], re.IGNORECASE) is not None
-        return not is_asked and not re.match(rf"\W{{0,3}}{letter[1]}\s?=", value)
-    own = read(value).node
-    behind = number.string[number.start() :].split()[:2]
-    other = read(" ".join(behind).strip(" .,;:!")).node
-    if not isinstance(own, Quantity) or not isinstance(other, Quantity):
-        return False
-    return own.unit != other.unit and bool(asked_unit(other.unit, prompt, is_whole=False))
 
 
 def _before_closing(text: str) -> str:
@@ -531,7 +319,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     question = question_of(prompt)
     line = without_asked_denial(without_bound(line, question), question)
     line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
-    sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    sentences = [part for part in SENTENCE_STOP.split(line.strip()) if part.strip()]
     if _is_about_another(sentences, prompt):
         sentences.pop()
         line = sentences[-1]
@@ -554,7 +342,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     if not problem and (
         not is_firm
         or _is_doubted(last, sentences)
-        or only_rejects(_SENTENCE_STOP.split(whole.strip())[-1], question)
+        or only_rejects(SENTENCE_STOP.split(whole.strip())[-1], question)
     ):
         problem = "hedged"
     return last, problem
@@ -605,7 +393,7 @@ def _is_whole_answer(text: str) -> bool:
     if len(names) > 1 and len(set(names)) == 1 and names[0].isalpha() and len(names[0]) > 1:
         return False
     # Reading a long text as a value would dominate the cost of finding answers.
-    if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
+    if len(text) > MAX_WHOLE and SENTENCE_STOP.search(text):
         return False
     if (
         not is_value(text)
@@ -797,7 +585,7 @@ def marked_sentence(text: str) -> str:
 
 def last_sentence_value(paragraph: str) -> str:
     """Return the last value in a paragraph's last sentence."""
-    return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
+    return last_value(SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
 
 
 _YES_OR_NO = re.compile(r"\W*(yes|no)\s*[,;]\s", re.IGNORECASE)
@@ -811,7 +599,7 @@ def value_said(sentence: str) -> str:
         >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
         ['$5$ cm', '7', 'Paris']
     """
-    sentence = without_additions(in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0]))
+    sentence = without_additions(in_digits(SENTENCE_STOP.split(sentence, maxsplit=1)[0]))
     # no, 91 is 7 times 13
     told = _YES_OR_NO.match(sentence)
     if told:
