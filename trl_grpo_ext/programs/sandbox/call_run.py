@@ -57,6 +57,8 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     result = _run_once(zygote, job, suite)
     if result.ending is Ending.BAD_TESTS and suite.shares_files:
         return _result_of_setup(zygote, job, suite, result)
+    if suite.shares_files and any(test.ending is Ending.SKIPPED for test in result.tests):
+        return _without_own_skips(zygote, job, suite, result)
     return result
 
 
@@ -70,10 +72,29 @@ def _result_of_setup(
     alone = _run_once(zygote, replace(job, program=_EMPTY), suite)
     if alone.ending is Ending.BAD_TESTS:
         return failed
-    detail = f"the setup of the tests failed in the folder that the program has changed: {failed.detail}"
+    detail = (
+        f"the tests did not run in the folder that the program has changed: {failed.detail}"
+    )
     return run_result_of(
         (TestResult(ending=Ending.ERROR, detail=detail),) * len(suite.tests)
     )
+
+
+def _without_own_skips(
+    zygote: Zygote, job: Job, suite: CallSuite, result: RunResult
+) -> RunResult:
+    """Fail the skipped tests that run in a folder that no program has touched: a file of the program skipped them."""
+    untouched = replace(job, program=_EMPTY, stop_at_first=False)
+    alone = _run_once(zygote, untouched, suite)
+    results = []
+    for place, test in enumerate(result.tests):
+        is_skipped_alone = not alone.tests or alone.tests[place].ending is Ending.SKIPPED
+        if test.ending is Ending.SKIPPED and not is_skipped_alone:
+            detail = f"skipped by a file of the program: {test.detail}"
+            results.append(TestResult(ending=Ending.FAILED, detail=detail))
+        else:
+            results.append(test)
+    return run_result_of(tuple(results))
 
 
 def _run_once(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
@@ -164,7 +185,7 @@ class Report:
         """
         last = self.results[-1].ending if self.results else Ending.PASSED
         stopped = last is Ending.REFUSED or (
-            self._job.stop_at_first and last is not Ending.PASSED
+            self._job.stop_at_first and last not in (Ending.PASSED, Ending.SKIPPED)
         )
         return (
             self._whole is not None
@@ -210,7 +231,7 @@ _JUDGED = {
             Ending.MEMORY,
             Ending.PROTOCOL,
         ),
-        *(Ending.KILLED, Ending.REFUSED),
+        *(Ending.KILLED, Ending.REFUSED, Ending.SKIPPED),
     )
 }
 """Endings that a judge may report; any other word makes the report malformed."""

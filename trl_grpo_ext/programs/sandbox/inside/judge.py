@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import os
 import re
 import reprlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from traceback import walk_tb
 from types import CodeType, ModuleType
@@ -25,10 +26,15 @@ from trl_grpo_ext.programs.sandbox.inside.compiled import (
     innermost,
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.printing import Capture
+from trl_grpo_ext.programs.sandbox.inside.guard.changed_state import depends_on_state
 from trl_grpo_ext.programs.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guard_empty_arrays
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_frames import guard_empty_frames
-from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import check_setup
+from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import (
+    check_setup,
+    is_skip,
+    skips_alone,
+)
 from trl_grpo_ext.programs.sandbox.inside.handle import Handle, name_of
 from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes, text_of
 from trl_grpo_ext.programs.sandbox.inside.proxy import Fault, ProgramProxy
@@ -38,6 +44,11 @@ MESSAGES_IN_ALL = 16
 """Limit of data that the program may send in a run, counted in messages of maximal length."""
 
 _RECURSION_LIMIT = 4000
+
+MAY_SKIP = "__trl_may_skip__"
+"""Name under which tests find the judge's word on skipped rows of `parametrize`; see `pytest_runner`."""
+ONLY_ROWS = "__trl_only_rows__"
+"""Name under which tests find the rows that they run alone."""
 
 # Created before the fork, to save time in every child.
 _nowhere = Capture(0)
@@ -105,12 +116,16 @@ class _Judgement:
         """
         namespace, early = _prepare(self._program, setup, self._tests)
         for self._number, test in enumerate(snippets):
-            ending, detail = early or _run(self._program, test, dict(namespace))
-            if ending == "passed" and self._number + 1 == len(snippets):
+            codes = [setup, test]
+            may_skip = functools.partial(_may_skip, self._program, codes, self._tests)
+            own = {**namespace, MAY_SKIP: may_skip}
+            ending, detail = early or _run(self._program, test, own, may_skip)
+            is_last = self._number + 1 == len(snippets)
+            if is_last and ending in _NOT_FAILED:
                 # Only a run that would pass needs the check: a message that nobody asked for voids it.
                 ending, detail = self._program.end() or (ending, detail)
             self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
-            if self._tests.stop_at_first and ending != "passed":
+            if self._tests.stop_at_first and ending not in _NOT_FAILED:
                 return
 
     def refuse(self, what: str) -> NoReturn:
@@ -157,7 +172,10 @@ def _prepare(
     guard_empty_frames(text_of(tests.sources))
     share_changes(program)
     if tests.sources[SETUP_FILE]:
-        early = _run(program, setup, namespace)
+        may_skip = functools.partial(_may_skip, program, [setup], tests)
+        early = _run(program, setup, namespace, may_skip)
+        if early[0] == "skipped":
+            return namespace, early
         if early[0] != "passed":
             if program.fault is None:
                 check_setup(program, setup, tests.names, lambda: _new_namespace(program))
@@ -235,8 +253,29 @@ def _undefined(name: str) -> Callable[..., NoReturn]:
     return undefined
 
 
+def _may_skip(
+    program: ProgramProxy,
+    codes: Sequence[CodeType],
+    tests: Tests,
+    errors: Sequence[BaseException],
+    rows: frozenset[int] | None = None,
+) -> bool:
+    """Test whether exceptions skip a test, or rows of it, whatever the program is."""
+    if program.fault is not None or not all(map(is_skip, errors)):
+        return False
+    if any(depends_on_state(error, tests.sources) for error in errors):
+        return False
+    settings = {} if rows is None else {ONLY_ROWS: rows}
+    return skips_alone(
+        program, codes, tests.names, lambda: _new_namespace(program), settings
+    )
+
+
 def _run(
-    program: ProgramProxy, code: CodeType, namespace: dict[str, Any]
+    program: ProgramProxy,
+    code: CodeType,
+    namespace: dict[str, Any],
+    may_skip: Callable[[Sequence[BaseException]], bool],
 ) -> tuple[str, str]:
     """Run a test and return its ending and detail."""
     program.begin_test()
@@ -251,9 +290,17 @@ def _run(
         return program.fault.ending, program.fault.detail
     if program.refused is not None:
         return "error", program.refused
-    return ("passed", "") if error is None else detail_of(program, error)
+    if error is None:
+        return "passed", ""
+    if not is_skip(error):
+        return detail_of(program, error)
+    reason = str(error)[:_MAX_DETAIL]
+    if may_skip([error]):
+        return "skipped", reason
+    return "failed", f"skipped by the program's doing, which counts as failed: {reason}"
 
 
+_NOT_FAILED = ("passed", "skipped")
 _MAX_DETAIL = 500
 _MAX_SOURCE = 200
 # A string of a test or a comment, or white space

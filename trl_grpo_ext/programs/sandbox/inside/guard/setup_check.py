@@ -1,11 +1,12 @@
-"""Decide whether tests or program are to blame for a failed setup.
+"""Decide whether tests or program are to blame for a failed setup or a skipped test.
 
-A program must not be able to exclude its own row from judgement.
+A program must not be able to exclude its own row, or a test, from judgement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -27,17 +28,80 @@ def check_setup(
     Raises:
         BadTestsError: if both runs fail for reasons other than the missing program.
     """
+    for failed in _failures_alone(program, [setup], names, new_namespace):
+        if failed is None or _missing(failed) in names:
+            return
+    raise BadTestsError(f"{type(failed).__name__}: {failed}"[:500])
+
+
+# The exceptions by which tests skip themselves; that of pytest is the stand-in's.
+_SKIPS = {("pytest", "Skipped"), ("unittest.case", "SkipTest")}
+# Modules that a run of the tests without the program puts in the place of the tests' own.
+_REPLACED = ("tests", "solution", "pytest")
+
+
+def is_skip(error: BaseException | None) -> bool:
+    """Test whether an exception skips the test that raises it."""
+    kind = type(error)
+    return (kind.__module__, kind.__name__) in _SKIPS
+
+
+def skips_alone(
+    program: ProgramProxy,
+    codes: Sequence[CodeType],
+    names: Sequence[str],
+    new_namespace: Callable[[], dict[str, Any]],
+    settings: Mapping[str, Any],
+) -> bool:
+    """Test whether tests skip themselves whatever the program is: also without it, and beside dummies in its place.
+
+    Args:
+        program: The program, which is not asked.
+        codes: The setup, and the test if there is one.
+        names: The names that tests take from the program.
+        new_namespace: Makes a namespace for a run.
+        settings: Further names for that namespace.
+    """
+    kept = {name: sys.modules.get(name) for name in _REPLACED}
+
+    def namespace() -> dict[str, Any]:
+        return new_namespace() | dict(settings)
+
+    try:
+        return all(map(is_skip, _failures_alone(program, codes, names, namespace)))
+    finally:
+        for name, module in kept.items():
+            if module is not None:
+                sys.modules[name] = module
+
+
+def _failures_alone(
+    program: ProgramProxy,
+    codes: Sequence[CodeType],
+    names: Sequence[str],
+    new_namespace: Callable[[], dict[str, Any]],
+) -> Iterator[BaseException | None]:
+    """Run code of the tests without names of the program, then with dummies, and yield the exception of each run.
+
+    None stands for a run that ended well, or asked the program.
+    """
     for bound in ({}, {name: _dummy(program, name) for name in names}):
         program.untouchable, program.missed = True, False
         failed: BaseException | None = None
+        # Functions look names up in the first dict, in which the setup defines them.
+        namespace = new_namespace()
+        namespace.update(bound)
         try:
-            exec(setup, new_namespace() | bound)
+            for code in codes:
+                exec(code, namespace)
+                # The setup may define names of the program, such as a stub to complete.
+                for name in names:
+                    namespace.pop(name, None)
+                namespace.update(bound)
         except BaseException as error:
             failed = error
         program.untouchable = False
-        if failed is None or program.missed or _missing(failed) in names:
-            return
-    raise BadTestsError(f"{type(failed).__name__}: {failed}"[:500])
+        yield None if program.missed else failed
 
 
 def _missing(error: BaseException) -> Any:
