@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import itertools
 import os
 import re
 import reprlib
@@ -318,6 +319,19 @@ class _Short(reprlib.Repr):
             if x.bit_length() < _MAX_BITS
             else f"<{type(x).__name__}>"
         )
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        """Describe a dict in its own order; the library sorts its keys."""
+        if not x:
+            return "{}"
+        if level <= 0:
+            return "{...}"
+        pieces = []
+        for key in itertools.islice(x, self.maxdict):
+            pieces.append(f"{self.repr1(key, level - 1)}: {self.repr1(x[key], level - 1)}")
+        if len(x) > self.maxdict:
+            pieces.append("...")
+        return f"{{{', '.join(pieces)}}}"
 
 
 _short = _Short()
