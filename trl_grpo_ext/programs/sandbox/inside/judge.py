@@ -415,8 +415,8 @@ def _limit(result: Any) -> str:
     """Name the limit that a right program meets whose result is an object of a library, such as sympy's."""
     is_asked_of_none = (
         isinstance(result, Handle)
-        and getattr(type(result), "_ahead", False)
-        and result._equates
+        and getattr(type(result), "_remote_ahead", False)
+        and result._remote_equates
     )
     return (
         ", an object of a library, which equals nothing of the tests"
