@@ -136,6 +136,16 @@ def test_a_row_whose_tests_are_all_skipped_has_no_verdict(tests: str) -> None:
         assert verdict.reason == "tests_all_skipped"
 
 
+def test_check_data_names_a_row_whose_tests_are_all_skipped_once() -> None:
+    row = {
+        "tests": f"{IMPORTS}def test_a():\n    pytest.importorskip('nowhere')\n    assert f(1) == 2"
+    }
+    problems = UnitTestVerifier().check_rows(
+        [row, {"tests": SKIPPED["a mark"]}], thorough=True
+    )
+    assert [(each.row, each.reason) for each in problems] == [(0, "tests_all_skipped")]
+
+
 def test_a_share_counts_the_tests_that_ran() -> None:
     tests = JUDGED + "def test_b():\n    assert f(3) == 4\n"
     tests += "@pytest.mark.skipif(True, reason='x')\ndef test_c():\n    assert f(1) == 5"
