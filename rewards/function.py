@@ -251,7 +251,7 @@ def call_plain(
     if len(scores) != wanted:
         many = "1 score" if len(scores) == 1 else f"{len(scores)} scores"
         what = f"The function returned {many} for {wanted} completions"
-        failed = grader_error(f"{len(scores)}_scores_for_{wanted}_completions", error=what)
+        failed = grader_error("wrong_number_of_scores", error=what)
         return [failed] * wanted
     return [_verdict_of(score) for score in scores]
 

@@ -181,7 +181,7 @@ def test_a_function_that_breaks_is_a_finding(
         ]
 
     assert reasons("raises") == ["raised_RuntimeError"] * 3
-    assert reasons("too_few") == ["1_scores_for_3_completions"] * 3
+    assert reasons("too_few") == ["wrong_number_of_scores"] * 3
     assert reasons("nan") == ["score_not_finite"] * 3
     assert reasons("none") == ["does_not_apply"] * 3
     assert reasons("needs") == ["raised_TypeError"] * 3

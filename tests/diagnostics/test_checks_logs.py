@@ -169,6 +169,22 @@ def test_a_policy_that_breaks_at_once_is_told_once_and_not_by_what_it_does_then(
     assert "truncation" in codes(near)
 
 
+@pytest.mark.parametrize(("weight", "is_broken"), [(1.0, False), (0.2, True)])
+def test_a_score_that_falls_while_a_heavy_term_earns_more_is_that_terms_doing(
+    weight: float, is_broken: bool
+) -> None:
+    weights = {"answer": 0.3, "sevens": weight}
+    learned = {"answer": spread(5), "sevens": spread(4)}
+    cards = [batch(learned, step=step, weights=weights) for step in range(4)]
+    misled = {"answer": [0.0] * 32, "sevens": spread(5)}
+    advantages = [2 * paid - 1 for paid in misled["sevens"]]
+    for step in range(4, 28):
+        cards.append(batch(misled, step=step, weights=weights, advantages=advantages))
+    found = codes(window_of(cards, [{"entropy": 1.0}] * 28))
+    assert ("kl_blowup" in found) is is_broken
+    assert "wrong_driver" in found
+
+
 @pytest.mark.slow
 def test_a_policy_that_has_recovered_is_no_longer_broken() -> None:
     fallen = run_of([spread(4)] * 4 + [[0] * 32] * 12)

@@ -429,6 +429,7 @@ def test_a_gate_that_never_opens_is_an_inert_term_and_one_of_a_hard_term_is_not(
     assert closed.sentence.startswith(
         "The gate of `answer`, by `form`, never opens: it is closed for 100 %"
     )
+    assert closed.severity is Severity.CRITICAL
     assert "inert_term" not in codes(gated([0] * 32, "form", "answer"))
 
 

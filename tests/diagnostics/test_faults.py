@@ -194,10 +194,26 @@ def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_a
     )
 
 
+def in_a_mix(function: Any) -> list[RewardMix]:
+    """Return a mix of a verifier and a plain function, both as terms."""
+    terms = [("longer", longer), ("wrong", function)]
+    return [RewardMix([RewardTerm(name=name, verifier=judge) for name, judge in terms])]
+
+
+def beside_a_verifier(function: Any) -> list[Any]:
+    """Return a verifier and a plain function beside it."""
+    return [longer, function]
+
+
+@pytest.mark.parametrize("rewards", [beside_a_verifier, in_a_mix])
 def test_a_plain_functions_none_beside_a_verifier_does_not_apply_and_is_said_once_with_the_way_to_void(
-    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str,
+    sums: Any,
+    config: Make,
+    caplog: pytest.LogCaptureFixture,
+    rewards: Callable[[Any], list[Any]],
 ) -> None:
-    cards, _, _ = trained(one_layer, [longer, plain(None)], config(), sums["train"])
+    cards, _, _ = trained(one_layer, rewards(plain(None)), config(), sums["train"])
     assert not any(flag for card in cards for flag in card.void)
     assert caplog.text.count("The reward 'wrong' gave None for 2 of 8 completions") == 1
     assert "return NaN, or make it a verifier (@verifier)" in caplog.text

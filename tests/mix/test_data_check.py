@@ -140,7 +140,7 @@ def test_a_row_on_which_a_verifier_fails_only_at_times_is_not_told_to_be_dropped
     ).problems
     assert (first.row, second.row) == (1, 2)
     assert "mend the verifier, and keep the row" in first.advice
-    assert second.advice.endswith("Drop the row, or mend it.")
+    assert second.advice.endswith("mend the verifier, or the row if its data are at fault.")
 
 
 @pytest.mark.parametrize(("golds", "status"), [(["1", "1.0"], 0), (["1", ""], 1)])
@@ -397,6 +397,20 @@ def test_rows_on_which_a_plain_function_raises_or_gives_nan_are_named_and_its_no
         ("share", 4, "raised_ZeroDivisionError"),
         ("unknown", 5, "score_not_finite"),
     ]
+
+
+def test_a_plain_function_that_gives_none_on_each_row_applies_to_none_and_is_named() -> (
+    None
+):
+    def forgets(completions: list[str], **_: Any) -> list[float | None]:
+        return [None] * len(completions)
+
+    mix = RewardMix([RewardTerm(name="forgets", verifier=forgets)])
+    found = check_rows(mix, [{"prompt": "?"}] * 3, thorough=True).problems
+    assert [(problem.row, problem.reason) for problem in found] == [
+        (row, "does_not_apply") for row in range(3)
+    ]
+    assert "as if the reward applied to none" in found[0].advice
 
 
 def test_a_date_in_json_stays_the_text_of_its_file_and_one_that_is_no_text_is_the_datas_fault(

@@ -129,9 +129,12 @@ def test_each_program_meets_the_tests_as_they_were_written() -> None:
         ("assert (\n    f()  ==  'a  b'\n)", "assert ( f() == 'a  b' )"),
         ('assert f() == """a\n  b"""', 'assert f() == """a\\n  b"""'),
         ("assert (f()  # don't\n    == 'a  b')", "assert (f() # don't == 'a  b')"),
+        ("é = 'é'; assert f() == 'é'", "assert f() == 'é'"),
+        ("é = 'é'\r\nif é: assert (f() ==\r\n  'é')\r\n", "assert (f() == 'é')"),
+        (f"padding = '{'x' * 200_000}'; assert f() == 'b'", "assert f() == 'b'"),
     ],
 )
-def test_a_reason_keeps_the_white_space_of_strings_and_collapses_any_other(
+def test_a_reason_shows_the_failed_statement_and_collapses_white_space_outside_strings(
     test: str, told: str
 ) -> None:
     (verdict,) = UnitTestVerifier().judge(["def f(): return 'a'"], tests=[[test]])

@@ -184,7 +184,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert card.values["late"] == (None, 0.5)
     assert card.verdicts["late"][0] is None  # as in TRL, it does not apply
     assert [verdict.reason for verdict in card.verdicts["short"]] == [
-        "1_scores_for_2_completions"
+        "wrong_number_of_scores"
     ] * 2
     assert "is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
     assert card.verdicts["says"][0].reason == "returned_str"
@@ -202,5 +202,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert caplog.text.count("plain reward functions") == 1
     with pytest.raises(ValueError, match="takes no arguments, got `threshold`"):
         built("[{verifier: plain_rewards.mentions, threshold: 1}]")
+    with pytest.raises(ValueError, match=r"got `wieght`\. Did you mean `weight`\?"):
+        built("[{verifier: plain_rewards.mentions, wieght: 1}]")
     with pytest.raises(ValueError, match=r"'narrow' has no \*\*kwargs"):
         built("[{verifier: plain_rewards.narrow}]").check_columns(["prompt"])

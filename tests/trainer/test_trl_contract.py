@@ -29,6 +29,14 @@ def test_the_installed_trl_is_the_one_this_package_knows() -> None:
     check_trl(GRPOTrainer, trl.__version__)
 
 
+def test_the_trainer_overrides_the_methods_of_the_contract_and_only_calls_log_metric() -> (
+    None
+):
+    # An override under a name that TRL does not call would be passed over without a word.
+    called = EXPECTED_PARAMETERS.keys() - vars(VerifiedGRPOTrainer).keys()
+    assert called == {"_log_metric"}
+
+
 def test_only_the_trainer_overrides_private_methods_of_trl() -> None:
     ours = {
         name

@@ -7,6 +7,7 @@ import math
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -47,7 +48,12 @@ PROMPT = "prompt"
 # The `term` of a problem that an environment has found, if no reward term judges by environments.
 ENVIRONMENT = "environment"
 MEND_ROW = "Drop the row, or mend it."
+MEND_FUNCTION = "It fails on this row each time: mend the verifier, or the row if its data are at fault."
 MEND_VERIFIER = "Asked again, the verifier did not fail on this row: mend the verifier, and keep the row."
+NEVER_APPLIES = (
+    "The function gives None on each checked row, as if the reward applied to none: "
+    "give each of its own rows a number."
+)
 NO_PROMPT = "Drop the row, or write its prompt."
 
 # A check of rows by the environments that judge them; the second argument adds slow checks.
@@ -125,6 +131,7 @@ def check_rows(
         # Small slices would leave workers idle.
         if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:
             size = min(2 * size, MOST_ROWS)
+    problems = _without_other_tasks(problems, done)
     terms = [PROMPT, *(term.name for term in mix.terms), ENVIRONMENT]
     problems.sort(key=lambda problem: (terms.index(problem.term), problem.row))
     shadows = frozenset(term.name for term in mix.terms if term.is_shadow)
@@ -385,7 +392,7 @@ def _refused(
     rows: Sequence[Mapping[str, Any]],
     outcome: Outcome | None,
 ) -> Iterator[DataProblem]:
-    """Yield a problem per row if the verifier fails on a marked answer, or blames the data.
+    """Yield a problem per row if the verifier fails on a marked answer, blames the data or does not apply.
 
     A second run separates bad rows from flaky verifiers, such as a verifier that asks a server: if the verifier does
     not fail again on the row, the advice is to mend the verifier.
@@ -394,17 +401,37 @@ def _refused(
     verdicts = _judged_apart(verifier, samples)
     flaky = _flaky(verifier, samples, verdicts)
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-        # A plain function says by None that the row is not its own.
-        is_fault = verdict.blame in (Blame.DATA, Blame.GRADER)
-        if not is_fault or verdict.reason == DOES_NOT_APPLY:
+        if verdict.blame not in (Blame.DATA, Blame.GRADER):
             continue
-        advice = MEND_VERIFIER if number in flaky else MEND_ROW
+        advice = _advice(verdict, is_flaky=number in flaky)
         error = verdict.details.get("error")
         if error:
             advice = f"{error}. {advice}"
         # The user finds the row by its last message.
         value = last_message(row.get("prompt"))
         yield DataProblem(row=number, reason=verdict.reason, value=value, advice=advice)
+
+
+def _advice(verdict: Verdict, *, is_flaky: bool) -> str:
+    if verdict.reason == DOES_NOT_APPLY:
+        return NEVER_APPLIES
+    if is_flaky:
+        return MEND_VERIFIER
+    return MEND_FUNCTION if verdict.blame is Blame.GRADER else MEND_ROW
+
+
+def _without_other_tasks(
+    problems: Sequence[DataProblem], checked: int
+) -> list[DataProblem]:
+    """Drop rows to which a plain function does not apply, unless it applies to no checked row."""
+    counts = Counter(
+        problem.term for problem in problems if problem.reason == DOES_NOT_APPLY
+    )
+    kept = []
+    for problem in problems:
+        if problem.reason != DOES_NOT_APPLY or counts[problem.term] == checked:
+            kept.append(problem)
+    return kept
 
 
 def _judged_apart(verifier: Verifier, samples: Sequence[Sample]) -> list[Verdict]:

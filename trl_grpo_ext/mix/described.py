@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from trl_grpo_ext.mix.combination import Combination, Kind
@@ -146,10 +146,16 @@ def _build_verifier(
     # First, since a verifier can be called with `completions` as plain functions are.
     if isinstance(found, Verifier):
         if arguments:
-            raise ValueError(_ready_made(name, min(arguments), of_the_entry))
+            hint = "A function reads what it needs from `sample.row`."
+            told = f"the verifier {name!r} is ready-made"
+            raise ValueError(_without_arguments(told, min(arguments), of_the_entry, hint))
         return found
     if is_plain_function(found):
-        return _plain_function(name, found, arguments)
+        if arguments:
+            hint = "A function reads the dataset's columns from its parameters."
+            told = f"{name!r} is a plain reward function"
+            raise ValueError(_without_arguments(told, min(arguments), of_the_entry, hint))
+        return PlainFunction(found)
     if not (isinstance(found, type) and issubclass(found, Verifier)):
         raise ValueError(
             f"{name!r} is not a verifier; make one of a function with @verifier. (TRL's plain reward functions, which "
@@ -161,14 +167,14 @@ def _build_verifier(
     return found(**built_arguments)
 
 
-def _ready_made(name: str, key: str, of_the_entry: tuple[str, ...]) -> str:
-    hint = "A function reads what it needs from `sample.row`."
+def _without_arguments(
+    told: str, key: str, of_the_entry: tuple[str, ...], hint: str
+) -> str:
+    """Say that a reward takes no arguments, and suggest the misspelled key of its entry, or else give the hint."""
     meant = nearest(key, of_the_entry)
     if meant:
         hint = f"Did you mean `{meant}`?"
-    return (
-        f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}"
-    )
+    return f"{told} and takes no arguments, got `{key}`. {hint}"
 
 
 def _check_arguments(
@@ -194,19 +200,6 @@ def _check_arguments(
     for key in _needed(verifier):
         if key not in arguments:
             raise ValueError(f"the verifier {name!r} needs `{key}`.")
-
-
-def _plain_function(
-    name: str,
-    function: Callable[..., Any],
-    arguments: Mapping[str, Any],
-) -> PlainFunction:
-    if arguments:
-        raise ValueError(
-            f"{name!r} is a plain reward function and takes no arguments, got `{min(arguments)}`. A function "
-            f"reads the dataset's columns from its parameters."
-        )
-    return PlainFunction(function)
 
 
 RAMP_KEYS = ("from", "to", "begin", "until", "curve", "unit")

@@ -42,6 +42,14 @@ class RewardPlan:
                 positions[function.__name__] = position
         return positions
 
+    @property
+    def functions_by_none(self) -> frozenset[str]:
+        """The names of rewards whose None says that they do not apply to a row: functions beside the mix or in it."""
+        beside = set(self.names) - set(self.positions)
+        terms = self.mix.terms if self.mix is not None else []
+        inside = {term.name for term in terms if term.is_function_of_all_rows}
+        return frozenset(beside | inside)
+
 
 def plan_rewards(
     reward_funcs: Any,

@@ -91,6 +91,15 @@ class RewardTerm:
         # After the weight, which `is_shadow` reads here.
         self._check_choices()
 
+    @property
+    def is_function_of_all_rows(self) -> bool:
+        """Whether a plain function alone decides by its None where the term does not apply."""
+        return (
+            isinstance(self.verifier, PlainFunction)
+            and self.when is None
+            and self.gate is None
+        )
+
     def _check_choices(self) -> None:
         if self.on_unscored not in get_args(OnUnscored):
             known = did_you_mean(str(self.on_unscored), get_args(OnUnscored))

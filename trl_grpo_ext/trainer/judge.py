@@ -73,6 +73,7 @@ class Judge:
         self._budget = budget
         self._accelerator = accelerator
         self._positions = plan.positions
+        self._functions_by_none = plan.functions_by_none
         self._all_names = plan.names
         # Without the rewards of environments.
         self._names = self._all_names[: len(plan.weights)]
@@ -171,11 +172,11 @@ class Judge:
         if failed:
             void |= torch.tensor(failed, dtype=torch.bool, device=rewards.device)
         rewards[void] = torch.nan
-        if self._positions:
-            self._tell_of_none(rewards[~void])
         card = card.with_failed(void.tolist())
         is_void = torch.tensor(card.void, dtype=torch.bool, device=rewards.device)
         rewards[is_void] = torch.nan
+        if self._positions:
+            self._tell_of_none(rewards[~is_void])
         return card
 
     def _with_functions(
@@ -255,7 +256,7 @@ class Judge:
         """Warn once per plain function that its None means "does not apply", unlike a verifier's None."""
         for column, name in enumerate(self._names):
             missing = int(rewards[:, column].isnan().sum())
-            if missing and name not in self._positions:
+            if missing and name in self._functions_by_none:
                 told = (
                     "The reward %r gave None for %d of %d completions. As in TRL, that says that the reward "
                     "does not apply: the other rewards alone train the row, as if this one were 0. If a completion "

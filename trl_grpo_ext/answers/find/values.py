@@ -28,11 +28,13 @@ FORMULA = re.compile(
 )
 _CURRENCY = r"(?:\\?\$|[€£₹¥])"
 _NUMBER = re.compile(
-    rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
+    # No value begins inside a word, nor with a space unless a fraction follows; this cheap test avoids the rest.
+    r"(?=[^a-z\s]|\b[a-z]|\s[¼½¾⅐-⅞])"
+    rf"(?:{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
     r"|(?<![\w./^{])1 in \d+(?!\s?[a-z\d.,/%])"
     rf"|(?<![A-Za-z0-9_.^{{])[-−+±]?{_CURRENCY}?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:{POWER})?"
-    r"(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
+    r"(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?)",
     re.IGNORECASE,
 )
 # A brace that opens a group of LaTeX, not a set: {1, 2}.

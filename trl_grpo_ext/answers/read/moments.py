@@ -18,10 +18,14 @@ _MONTHS = {
 }
 _MONTHS["sept"] = 9
 _HALF = r"(?:[ap]\.?\s?m\b\.?|(?:o['’]clock )?in the (?:morning|afternoon|evening)|(?:o['’]clock )?at night|o['’]clock)"
-_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+# The first letters are a cheap test before the names.
+_MONTH = rf"(?=[adfjmnos])(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?![\d:.])"
 _YEAR = r"\d{4}(?!\d)"
-WEEKDAY = r"(?:mon|tue(?:s(?:day)?)?|wed|thu(?:rs?)?|fri|sat|sun|wednesday|thursday|saturday|(?:mon|fri|sun)day)\b\.?"
+WEEKDAY = (
+    r"(?=[fmstw])(?:mon|tue(?:s(?:day)?)?|wed|thu(?:rs?)?|fri|sat|sun|wednesday|thursday|saturday"
+    r"|(?:mon|fri|sun)day)\b\.?"
+)
 # Several days, "Friday or Saturday", are read as a single one, which equals no other.
 _WEEKDAYS = rf"{WEEKDAY}(?:(?:,?\s+(?:or|and)\s+|\s?/\s?){WEEKDAY}){{0,6}}"
 # Between a weekday and a moment, "Thursday at 3 pm", and the other way, "3 pm on Thursday", "13 January (Monday)".

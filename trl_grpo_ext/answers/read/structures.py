@@ -59,7 +59,8 @@ class Cursor:
 
     def sees(self, kind: str, *texts: str) -> bool:
         """Check the next token's kind and, if `texts` are given, its text."""
-        return self.next.kind == kind and (not texts or self.next.text in texts)
+        token = self.row[self.at]
+        return token.kind == kind and (not texts or token.text in texts)
 
     def skip(self, kind: str, *texts: str) -> bool:
         """Move past the next token if `sees(kind, *texts)`, and return whether the reader moved."""

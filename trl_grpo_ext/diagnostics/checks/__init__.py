@@ -93,6 +93,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "inert_term": (
         inert_term.gated_answers,
         inert_term.closed_gate,
+        inert_term.closed_lesser_gate,
         inert_term.unmatched,
         inert_term.selective,
         inert_term.flattened,
@@ -186,7 +187,9 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         bad_data.doubtful_gold,
         *DEAD_GROUPS,
     ),
-    inert_term.gated_answers: DEAD_GROUPS,
+    # Larger updates would teach other terms than the one behind the gate.
+    inert_term.gated_answers: (zero_updates.zero, *DEAD_GROUPS),
+    inert_term.closed_gate: (zero_updates.zero,),
     inert_term.selective: (
         inert_term.flat,
         *DEAD_GROUPS,

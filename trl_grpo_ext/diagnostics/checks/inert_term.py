@@ -196,11 +196,19 @@ def _of_different_completions(window: Window, term: str) -> str:
 
 
 def closed_gate(window: Window) -> CheckResult:
-    """Find a gate that stays closed although primary scores are not hopeless."""
-    primary = window.primary_terms
-    is_hard = not window.scale.unit(window.score).mean > 1 - CLOSED
+    """Find a gate of a primary term that stays closed."""
     for term in _gated(window):
-        if term in primary or not is_hard:
+        if term in window.primary_terms:
+            return _never_opens(window, term, Severity.CRITICAL)
+    return None
+
+
+def closed_lesser_gate(window: Window) -> CheckResult:
+    """Find a gate of a lesser term that stays closed although primary scores are not hopeless."""
+    if not window.scale.unit(window.score).mean > 1 - CLOSED:
+        return None
+    for term in _gated(window):
+        if term not in window.primary_terms:
             return _never_opens(window, term, Severity.WARNING)
     return None
 

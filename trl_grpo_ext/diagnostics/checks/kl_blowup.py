@@ -67,12 +67,12 @@ AGAIN = "Start again with a tenth of the learning rate."
 def broken(window: Window) -> CheckResult:
     """Find a score that collapsed through the policy, as far as logs show.
 
-    None for a run whose reward has risen: its policy does what it is paid for.
+    None for a run whose reward has risen, or a heavy lesser term's earnings: its policy does what it is paid for.
     """
     recent = window.later[-FLAT_BATCHES:] or window.batches[1:]
     now = score_level(recent)
     paid = gain(window.opening, recent, reward_level)
-    if now.count < LEAST_SAMPLES or paid.is_sure:
+    if now.count < LEAST_SAMPLES or paid.is_sure or _obeys_heavy_term(window):
         return None
     levels = _levels(window)
     best = max(levels, key=lambda level: level.mean, default=now)
@@ -101,6 +101,18 @@ def broken(window: Window) -> CheckResult:
         numbers=numbers,
         action=action,
     )
+
+
+def _obeys_heavy_term(window: Window) -> bool:
+    """Test whether a lesser term that weighs at least as much as a primary term has earned more since the start."""
+    least = min(
+        (abs(window.of_term(term).weight) for term in window.primary_terms), default=0.0
+    )
+    for term in other_terms(window):
+        is_heavy = abs(window.of_term(term).weight) >= least
+        if is_heavy and earned(window, term) >= LEAST_GAIN:
+            return True
+    return False
 
 
 def _told_broken(window: Window, effect: str, *, is_endless: bool) -> tuple[str, str]:
