@@ -75,10 +75,15 @@ WANTED = {
     "reason='x'))])\ndef test_b(x):\n    assert f(x) == x + 1",
     "a fixture": "@pytest.fixture\ndef found():\n    if f(3) is None:\n        pytest.skip('x')\n    return f(3)\n"
     "def test_b(found):\n    assert found == 4",
-    "what another test kept": "kept = {}\ndef test_a():\n    kept['x'] = f(3)\n"
+}
+# By where it is kept: a result that a later test wants, else it skips itself.
+KEPT = {
+    "a dict": "kept = {}\ndef test_a():\n    kept['x'] = f(3)\n"
     "def test_b():\n    if kept.get('x') is None:\n        pytest.skip('x')\n    assert f(3) == 4",
-    "what a class keeps": "class T(unittest.TestCase):\n    kept = None\n    def test_a(self):\n        T.kept = f(3)\n"
+    "a class": "class T(unittest.TestCase):\n    kept = None\n    def test_a(self):\n        T.kept = f(3)\n"
     "    def test_b(self):\n        if self.kept is None:\n            self.skipTest('x')\n        assert f(3) == 4",
+    "the environment": "def test_a():\n    os.environ['KEPT'] = str(f(3))\n"
+    "def test_b():\n    if os.environ.get('KEPT', 'None') == 'None':\n        pytest.skip('x')\n    assert f(3) == 4",
 }
 # Programs that raise the exceptions by which tests are skipped.
 RAISING = (
@@ -106,6 +111,26 @@ def test_a_skip_that_may_depend_on_the_program_is_a_failure(what: str) -> None:
     assert scores(JUDGED + WANTED[what], [HALF]) == [0.0]
 
 
+@pytest.mark.parametrize("where", KEPT)
+def test_what_a_program_returned_to_another_test_has_no_say_in_a_skip(where: str) -> None:
+    programs = [RIGHT, HALF, WRONG.replace("1", "0")]
+    for verdict in judge(
+        UnitTestVerifier(scoring="share"), JUDGED + KEPT[where], *programs
+    ):
+        assert verdict.details["tests"].endswith(" of 3 passed, 1 skipped")
+
+
+def test_no_name_of_a_program_passes_over_rows() -> None:
+    tests = (
+        "import pytest\nfrom solution import *\n@pytest.mark.parametrize('x', [1, 3])\n"
+        "def test_a(x):\n    assert f(x) == x + 1"
+    )
+    program = (
+        "__all__ = ['f', '__trl_run_row__']\n__trl_run_row__ = lambda place, run: None\n"
+    )
+    assert scores(tests, [program + HALF, program + RIGHT]) == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("program", RAISING)
 def test_no_exception_of_a_program_skips_a_test(program: str) -> None:
     assert scores(JUDGED, [program]) == [0.0]
@@ -118,6 +143,15 @@ def test_no_file_of_a_program_skips_a_test() -> None:
         + "def test_b(tmp_path):\n    if os.path.exists('lock'):\n        pytest.skip('x')\n    assert f(3) == 4"
     )
     assert scores(tests, [f"open('lock', 'w').close()\n{HALF}"]) == [0.0]
+
+
+def test_the_search_for_skips_leaves_no_trace() -> None:
+    tests = JUDGED + (
+        "import random\ncount = []\n"
+        "def test_a():\n    open('made', 'x').close()\n    count.append(1)\n    assert f(len(count)) == 2\n"
+        "def test_b():\n    random.seed(0)\n    pytest.importorskip('nowhere')"
+    )
+    assert scores(tests, [RIGHT, WRONG]) == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

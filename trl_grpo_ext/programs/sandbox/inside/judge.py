@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 import itertools
 import os
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from traceback import walk_tb
 from types import CodeType, ModuleType
@@ -25,19 +24,20 @@ from trl_grpo_ext.programs.sandbox.inside.compiled import (
     BadTestsError,
     Tests,
     innermost,
+    text_of,
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.printing import Capture
-from trl_grpo_ext.programs.sandbox.inside.guard.changed_state import depends_on_state
 from trl_grpo_ext.programs.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guard_empty_arrays
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_frames import guard_empty_frames
 from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import (
+    RUN_ROW,
     check_setup,
+    find_skips,
     is_skip,
-    skips_alone,
 )
 from trl_grpo_ext.programs.sandbox.inside.handle import Handle, name_of
-from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes, text_of
+from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes
 from trl_grpo_ext.programs.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.workers.frames import Channel
 
@@ -45,11 +45,6 @@ MESSAGES_IN_ALL = 16
 """Limit of data that the program may send in a run, counted in messages of maximal length."""
 
 _RECURSION_LIMIT = 4000
-
-MAY_SKIP = "__trl_may_skip__"
-"""Name under which tests find the judge's word on skipped rows of `parametrize`; see `pytest_runner`."""
-ONLY_ROWS = "__trl_only_rows__"
-"""Name under which tests find the rows that they run alone."""
 
 # Created before the fork, to save time in every child.
 _nowhere = Capture(0)
@@ -95,7 +90,10 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
     if guarded:
         CodeGuard([setup, *snippets], judgement.refuse).install(text_of(tests.sources))
     try:
-        judgement.run(setup, snippets)
+        if tests.finds_skips:
+            judgement.find_skips(setup, snippets)
+        else:
+            judgement.run(setup, snippets)
     except BadTestsError as error:
         trainer.send({"bad_tests": str(error)})
 
@@ -117,17 +115,36 @@ class _Judgement:
         """
         namespace, early = _prepare(self._program, setup, self._tests)
         for self._number, test in enumerate(snippets):
-            codes = [setup, test]
-            may_skip = functools.partial(_may_skip, self._program, codes, self._tests)
-            own = {**namespace, MAY_SKIP: may_skip}
-            ending, detail = early or _run(self._program, test, own, may_skip)
+            ending, detail = early or self._run(test, namespace)
             is_last = self._number + 1 == len(snippets)
             if is_last and ending in _NOT_FAILED:
                 # Only a run that would pass needs the check: a message that nobody asked for voids it.
                 ending, detail = self._program.end() or (ending, detail)
-            self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
+            self._report(ending, detail)
             if self._tests.stop_at_first and ending not in _NOT_FAILED:
                 return
+
+    def find_skips(self, setup: CodeType, snippets: list[CodeType]) -> None:
+        """Run each test without the program, and report whether it, or which of its rows, skips itself."""
+        names = self._tests.names
+        found = find_skips(
+            self._program, (setup, snippets), names, lambda: _new_namespace(self._program)
+        )
+        for self._number, (ending, detail) in enumerate(found):
+            self._report(ending, detail)
+
+    def _run(self, test: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
+        """Run a test, unless it has skipped itself without the program."""
+        ending, detail = self._tests.skips[self._number]
+        if ending == "skipped":
+            return ending, detail
+        # Any other ending, such as a timeout, tells nothing of rows.
+        skipped = detail if ending == "passed" else ""
+        own = {**namespace, RUN_ROW: _runner_of_rows(skipped)}
+        return _run(self._program, test, own)
+
+    def _report(self, ending: str, detail: str) -> None:
+        self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
 
     def refuse(self, what: str) -> NoReturn:
         """End this process before a test runs code foreign to tests and library.
@@ -135,8 +152,7 @@ class _Judgement:
         The program gets the blame, even if a test runs text that it has built itself: otherwise a program could escape
         judgement by making a row unusable.
         """
-        detail = f"the tests would run text of the program: {what}"
-        self._trainer.send({"test": self._number, "ending": "refused", "detail": detail})
+        self._report("refused", f"the tests would run text of the program: {what}")
         # An exception would not do: the test could catch it and go on to run the code.
         os._exit(0)
 
@@ -173,10 +189,7 @@ def _prepare(
     guard_empty_frames(text_of(tests.sources))
     share_changes(program)
     if tests.sources[SETUP_FILE]:
-        may_skip = functools.partial(_may_skip, program, [setup], tests)
-        early = _run(program, setup, namespace, may_skip)
-        if early[0] == "skipped":
-            return namespace, early
+        early = _run(program, setup, namespace)
         if early[0] != "passed":
             if program.fault is None:
                 check_setup(program, setup, tests.names, lambda: _new_namespace(program))
@@ -254,29 +267,19 @@ def _undefined(name: str) -> Callable[..., NoReturn]:
     return undefined
 
 
-def _may_skip(
-    program: ProgramProxy,
-    codes: Sequence[CodeType],
-    tests: Tests,
-    errors: Sequence[BaseException],
-    rows: frozenset[int] | None = None,
-) -> bool:
-    """Test whether exceptions skip a test, or rows of it, whatever the program is."""
-    if program.fault is not None or not all(map(is_skip, errors)):
-        return False
-    if any(depends_on_state(error, tests.sources) for error in errors):
-        return False
-    settings = {} if rows is None else {ONLY_ROWS: rows}
-    return skips_alone(
-        program, codes, tests.names, lambda: _new_namespace(program), settings
-    )
+def _runner_of_rows(skipped: str) -> Callable[[int, Callable[[], None]], None]:
+    """Make the function by which a test runs its rows of `parametrize`, all but the places that a text lists."""
+    places = {int(place) for place in skipped.split()}
+
+    def run_row(place: int, run: Callable[[], None]) -> None:
+        if place not in places:
+            run()
+
+    return run_row
 
 
 def _run(
-    program: ProgramProxy,
-    code: CodeType,
-    namespace: dict[str, Any],
-    may_skip: Callable[[Sequence[BaseException]], bool],
+    program: ProgramProxy, code: CodeType, namespace: dict[str, Any]
 ) -> tuple[str, str]:
     """Run a test and return its ending and detail."""
     program.begin_test()
@@ -296,8 +299,6 @@ def _run(
     if not is_skip(error):
         return detail_of(program, error)
     reason = str(error)[:_MAX_DETAIL]
-    if may_skip([error]):
-        return "skipped", reason
     return "failed", f"skipped by the program's doing, which counts as failed: {reason}"
 
 

@@ -164,30 +164,12 @@ def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> 
     marked = None if _is_of_program(function) else function
     rows = [*getattr(cls, "__rows__", []), *getattr(marked, "__rows__", [])]
     if not all(rows):
-        raise Skipped("there is nothing to run it with")
-    skipped: dict[int, BaseException] = {}
-    has_run = False
-    # The judge names rows that it runs alone, to see whether they skip themselves without the program.
-    alone = namespace.get("__trl_only_rows__")
+        raise AssertionError("there is nothing to run it with")
+    # The judge's, which knows the rows that skip themselves.
+    run_row = namespace.get("__trl_run_row__", lambda _, run: run())
     for place, combination in enumerate(itertools.product(*rows)):
-        if alone is not None and place not in alone:
-            continue
-        try:
-            _run_row(namespace, cls, function, name, combination)
-            has_run = True
-        except BaseException as error:
-            if not isinstance(error, Skipped) and type(error).__name__ != "SkipTest":
-                raise
-            skipped[place] = error
-            body = _body_of(cls, name)
-            if body is not None:
-                body.ends.clear()
-    if not skipped:
-        return
-    last = [*skipped.values()][-1]
-    may_skip = namespace.get("__trl_may_skip__", lambda _, rows: True)
-    if not has_run or not may_skip([*skipped.values()], frozenset(skipped)):
-        raise last
+        run = functools.partial(_run_row, namespace, cls, function, name, combination)
+        run_row(place, run)
 
 
 def _run_row(

@@ -1,17 +1,23 @@
-"""Decide whether tests or program are to blame for a failed setup or a skipped test.
+"""Decide without the program whether a setup fails, and which tests skip themselves.
 
 A program must not be able to exclude its own row, or a test, from judgement.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.compiled import BadTestsError
-from trl_grpo_ext.programs.sandbox.inside.proxy import ProgramProxy
+from trl_grpo_ext.programs.sandbox.inside.proxy import ProgramProxy, Untouchable
+
+RUN_ROW = "__trl_run_row__"
+"""Name under which tests find the judge's function that runs rows of `parametrize`; see `pytest_runner`."""
+
+# The exceptions by which tests skip themselves; that of pytest is the stand-in's.
+_SKIPS = {("pytest", "Skipped"), ("unittest.case", "SkipTest")}
 
 
 def check_setup(
@@ -28,16 +34,11 @@ def check_setup(
     Raises:
         BadTestsError: if both runs fail for reasons other than the missing program.
     """
-    for failed in _failures_alone(program, [setup], names, new_namespace):
-        if failed is None or _missing(failed) in names:
+    for _, failed in _setups_alone(program, setup, names, new_namespace):
+        has_asked = isinstance(failed, Untouchable)
+        if failed is None or has_asked or _missing(failed) in names:
             return
     raise BadTestsError(f"{type(failed).__name__}: {failed}"[:500])
-
-
-# The exceptions by which tests skip themselves; that of pytest is the stand-in's.
-_SKIPS = {("pytest", "Skipped"), ("unittest.case", "SkipTest")}
-# Modules that a run of the tests without the program puts in the place of the tests' own.
-_REPLACED = ("tests", "solution", "pytest")
 
 
 def is_skip(error: BaseException | None) -> bool:
@@ -46,62 +47,84 @@ def is_skip(error: BaseException | None) -> bool:
     return (kind.__module__, kind.__name__) in _SKIPS
 
 
-def skips_alone(
+def find_skips(
     program: ProgramProxy,
-    codes: Sequence[CodeType],
+    code: tuple[CodeType, Sequence[CodeType]],
     names: Sequence[str],
     new_namespace: Callable[[], dict[str, Any]],
-    settings: Mapping[str, Any],
-) -> bool:
-    """Test whether tests skip themselves whatever the program is: also without it, and beside dummies in its place.
+) -> Iterator[tuple[str, str]]:
+    """Find the tests that skip themselves both without names of the program and beside dummies in their place.
 
-    Args:
-        program: The program, which is not asked.
-        codes: The setup, and the test if there is one.
-        names: The names that tests take from the program.
-        new_namespace: Makes a namespace for a run.
-        settings: Further names for that namespace.
+    Yields:
+        For each test ("skipped", reason), or ("passed", places of the rows of `parametrize` that skip themselves).
     """
-    kept = {name: sys.modules.get(name) for name in _REPLACED}
-
-    def namespace() -> dict[str, Any]:
-        return new_namespace() | dict(settings)
-
-    try:
-        return all(map(is_skip, _failures_alone(program, codes, names, namespace)))
-    finally:
-        for name, module in kept.items():
-            if module is not None:
-                sys.modules[name] = module
+    setup, snippets = code
+    setups = [*_setups_alone(program, setup, names, new_namespace)]
+    for test in snippets:
+        runs = [_skips_of(program, test, *made) for made in setups]
+        if all(is_skip(error) for error, _ in runs):
+            yield "skipped", str(runs[0][0])[:500]
+        else:
+            skipped = set.intersection(*(rows for _, rows in runs))
+            yield "passed", " ".join(map(str, skipped))
 
 
-def _failures_alone(
+def _skips_of(
     program: ProgramProxy,
-    codes: Sequence[CodeType],
+    test: CodeType,
+    namespace: dict[str, Any],
+    failed: BaseException | None,
+) -> tuple[BaseException | None, set[int]]:
+    """Run a test behind its setup; return the exception of either, and the rows that have skipped themselves."""
+    if failed is not None:
+        return failed, set()
+    rows: dict[int, BaseException | None] = {}
+
+    def run_row(place: int, run: Callable[[], None]) -> None:
+        rows[place] = _failure_alone(program, run)
+
+    failed = _failure_alone(program, partial(exec, test, {**namespace, RUN_ROW: run_row}))
+    if failed is not None:
+        return failed, set()
+    skipped = {place for place, error in rows.items() if is_skip(error)}
+    if skipped and len(skipped) == len(rows):
+        failed = rows[0]
+    return failed, skipped
+
+
+def _setups_alone(
+    program: ProgramProxy,
+    setup: CodeType,
     names: Sequence[str],
     new_namespace: Callable[[], dict[str, Any]],
-) -> Iterator[BaseException | None]:
-    """Run code of the tests without names of the program, then with dummies, and yield the exception of each run.
-
-    None stands for a run that ended well, or asked the program.
-    """
+) -> Iterator[tuple[dict[str, Any], BaseException | None]]:
+    """Run a setup without names of the program, then with dummies; yield each namespace and what the setup raised."""
     for bound in ({}, {name: _dummy(program, name) for name in names}):
-        program.untouchable, program.missed = True, False
-        failed: BaseException | None = None
-        # Functions look names up in the first dict, in which the setup defines them.
+        # Functions look names up in this dict, in which the setup defines them.
         namespace = new_namespace()
         namespace.update(bound)
-        try:
-            for code in codes:
-                exec(code, namespace)
-                # The setup may define names of the program, such as a stub to complete.
-                for name in names:
-                    namespace.pop(name, None)
-                namespace.update(bound)
-        except BaseException as error:
-            failed = error
-        program.untouchable = False
-        yield None if program.missed else failed
+        failed = _failure_alone(program, partial(exec, setup, namespace))
+        # The setup may define names of the program, such as a stub to complete.
+        for name in names:
+            namespace.pop(name, None)
+        namespace.update(bound)
+        yield namespace, failed
+
+
+def _failure_alone(program: ProgramProxy, run: Callable[[], Any]) -> BaseException | None:
+    """Run code of the tests that cannot ask the program; return its exception, `Untouchable` if it tried to ask."""
+    # A row is run within its test.
+    before = program.untouchable, program.missed
+    program.untouchable, program.missed = True, False
+    failed: BaseException | None = None
+    try:
+        run()
+    except BaseException as error:
+        failed = error
+    if program.missed:
+        failed = Untouchable()
+    program.untouchable, program.missed = before
+    return failed
 
 
 def _missing(error: BaseException) -> Any:
