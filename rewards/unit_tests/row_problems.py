@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
 from trl_grpo_ext.programs.sandbox.packages import is_refused
-from trl_grpo_ext.programs.suites.bad_tests import ADVICE, TESTS_DO_NOT_RUN, BadTests
+from trl_grpo_ext.programs.suites.bad_tests import (
+    ADVICE,
+    TESTS_DO_NOT_RUN,
+    TESTS_SKIPPED,
+    BadTests,
+)
 from trl_grpo_ext.programs.suites.call_suite import FORGOTTEN
 from trl_grpo_ext.programs.suites.namesakes import tests_of_python
 from trl_grpo_ext.programs.suites.source import parse
@@ -125,16 +130,16 @@ def _problems_run(
     """List the problems that trial runs reveal."""
     problems: list[DataProblem] = []
     # Broken tests fail for every trial alike: report them once per row.
-    broken: dict[int, str] = {}
+    broken: dict[int, tuple[str, str]] = {}
     for trial, outcome in zip(trials, outcomes, strict=True):
         reason = row_problem(trial.what, outcome)
-        if reason == TESTS_DO_NOT_RUN:
-            broken.setdefault(trial.row, outcome.detail)
+        if reason in (TESTS_DO_NOT_RUN, TESTS_SKIPPED):
+            broken.setdefault(trial.row, (reason, outcome.detail))
             continue
         value = f"{trial.what}: {outcome.ending} {outcome.detail}".strip()
         problems += _problem(trial.row, reason, value)
-    for position, detail in broken.items():
-        problems.append(_of_broken_tests(position, detail))
+    for position, (reason, detail) in broken.items():
+        problems.append(_of_broken_tests(position, reason, detail))
     return problems
 
 
@@ -151,17 +156,17 @@ def _problem(position: int, reason: str | None, value: str) -> list[DataProblem]
     return [problem]
 
 
-def _of_broken_tests(position: int, detail: str) -> DataProblem:
+def _of_broken_tests(position: int, reason: str, detail: str) -> DataProblem:
     """Describe a row whose tests fail by themselves, usually by importing a missing package."""
     name = missing_module(detail)
-    advice = ADVICE[TESTS_DO_NOT_RUN]
+    advice = ADVICE[reason]
     if is_refused(name):
         advice = f"The tests import {name}, a benchmark that ships with solutions, never shown. Do without it."
     elif name:
         advice = f"The tests import {name}, which is not installed here: `pip install` it, or drop the row."
     return DataProblem(
         row=position,
-        reason=TESTS_DO_NOT_RUN,
+        reason=reason,
         value=detail,
         advice=advice,
     )

@@ -12,8 +12,8 @@ from typing import Literal
 from trl_grpo_ext.programs.sandbox.installed import is_installed
 from trl_grpo_ext.programs.sandbox.job import Ending, RunResult
 from trl_grpo_ext.programs.sandbox.packages import is_refused, shown
-from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.programs.suites.read_row import Groups
+from trl_grpo_ext.programs.suites.trials import fault_of_tests
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
@@ -35,7 +35,7 @@ _told = Once()
 
 
 def score(
-    passed: Sequence[bool],
+    passed: Sequence[bool | None],
     scoring: Scoring,
     groups: Groups | None,
     weights: Mapping[str, float],
@@ -43,7 +43,8 @@ def score(
     """Compute the score of test results, in [0, 1].
 
     Args:
-        passed: One bool per test, at least one: True if the test passed.
+        passed: One entry per test: True if the test passed, False if it failed, None if it was skipped. At least one
+            was not skipped. A group whose tests were all skipped does not count.
         scoring: `all`: 1 if every test passed, else 0. `share`: the share of passed tests. `groups`: the weight of
             fully passed groups over the weight of all groups, as in programming contests.
         groups: For `groups`: group name -> test indices from 0.
@@ -55,18 +56,24 @@ def score(
         >>> score([True, True, False], "groups", {"easy": [0, 1], "hard": [2]}, {"hard": 3})
         0.25
     """
+    judged = [each for each in passed if each is not None]
     if scoring == "share":
-        return sum(passed) / len(passed)
+        return sum(judged) / len(judged)
     if scoring == "groups" and groups:
         weights_won = []
+        weights_in_all = []
         for name, tests in groups.items():
-            if all(passed[test] for test in tests):
+            of_group = [passed[test] for test in tests if passed[test] is not None]
+            if not of_group:
+                continue
+            weights_in_all.append(weights.get(name, 1.0))
+            if all(of_group):
                 weights_won.append(weights.get(name, 1.0))
-        total = math.fsum(weights.get(name, 1.0) for name in groups)
+        total = math.fsum(weights_in_all)
         # If all weights are 0, every test must pass.
         if total:
             return math.fsum(weights_won) / total
-    return float(all(passed))
+    return float(all(judged))
 
 
 def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
@@ -77,7 +84,7 @@ def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
         tests: The number of tests; a run with missing results is a grader error, never a pass.
     """
     if outcome.ending is Ending.BAD_TESTS:
-        verdict = skipped(TESTS_DO_NOT_RUN)
+        verdict = skipped(fault_of_tests(outcome))
     elif outcome.ending is Ending.NO_VERDICT or len(outcome.tests) != tests:
         verdict = grader_error(outcome.failure)
     else:
@@ -124,7 +131,7 @@ def scored_verdict(
 def _first_failure(outcome: RunResult) -> str:
     """Return the reason code of the first failed test, `test_2_failed`; empty if every test passed."""
     for number, test in enumerate(outcome.tests, start=1):
-        if test.ending is not Ending.PASSED:
+        if test.ending not in (Ending.PASSED, Ending.SKIPPED):
             return f"test_{number}_{test.ending}"
     return ""
 
@@ -208,7 +215,10 @@ def _details(outcome: RunResult) -> dict[str, str]:
     }
     if outcome.tests:
         passed = sum(test.ending is Ending.PASSED for test in outcome.tests)
+        skips = sum(test.ending is Ending.SKIPPED for test in outcome.tests)
         details["tests"] = f"{passed} of {len(outcome.tests)} passed"
+        if skips:
+            details["tests"] += f", {skips} skipped"
         details["each"] = " ".join(
             str(test.ending) for test in outcome.tests[:_SHOWN_TESTS]
         )

@@ -252,7 +252,7 @@ class UnitTestVerifier(BatchVerifier):
         shares = {}
         for ending in Ending:
             # A program that has run ends in another way.
-            if ending is not Ending.NOT_RUN:
+            if ending not in (Ending.NOT_RUN, Ending.SKIPPED):
                 shares[f"ending/{ending}"] = endings.count(ending) / count
         shares[HIDDEN_IMPORT] = reasons.count(HIDDEN_IMPORT) / count
         if self.second_opinion:
@@ -422,7 +422,10 @@ class UnitTestVerifier(BatchVerifier):
         unscored = unscored_verdict(outcome, tests=len(task.job.suite.tests))
         if unscored is not None:
             return unscored
-        passed = [test.ending is Ending.PASSED for test in outcome.tests]
+        passed: list[bool | None] = []
+        for test in outcome.tests:
+            is_skipped = test.ending is Ending.SKIPPED
+            passed.append(None if is_skipped else test.ending is Ending.PASSED)
         value = score(passed, self.scoring, task.groups, self.group_weights)
         verdict = scored_verdict(
             outcome,

@@ -678,3 +678,28 @@ def test_a_test_hands_over_any_function_of_pythons_library() -> None:
         "assert same(str.upper)('a') == 'A'",
         names="apply same",
     )
+
+
+def test_names_of_a_program_are_never_those_of_the_judge() -> None:
+    program = """
+class Parser:
+    def __init__(self, tokens, _order=0):
+        self.tokens = tokens
+        self._order = _order
+        self._equates = 7
+    def _ahead(self): return self.tokens[0]
+    @classmethod
+    def _own(cls): return cls([3])
+    def method(self, value=0, *, method=1): return value + method
+    def values(self, id, do): return [id, do]
+"""
+    assert_all_pass(
+        program,
+        "p = Parser([1, 2], _order=4)\nassert p._ahead() == 1 and p._order == 4 and p._equates == 7",
+        "p = Parser([1])\np._equates = 8\nassert p._equates == 8",
+        "assert Parser._own()._ahead() == 3",
+        "assert Parser([1]).method(2, method=3) == 5 and Parser([]).values(id=1, do=2) == [1, 2]",
+        names="Parser",
+    )
+    wrong = program.replace("self.tokens[0]", "None")
+    assert endings(wrong, "assert Parser([1])._ahead() == 1", names="Parser") == ["failed"]

@@ -29,6 +29,17 @@ def test_each_test_gets_its_own_ending_and_a_reason() -> None:
     ]
 
 
+def test_a_reason_shows_a_dict_in_its_own_order() -> None:
+    program = "def f(x): return {'b': x, 'a': [{2: {}, 1: 0}], 'z': 0, 'c': 1, 'd': 2}"
+    assert run(program, "assert f({'y': 1, 'b': 2}) == 1", names="f") == [
+        (
+            "failed",
+            "assert f({'y': 1, 'b': 2}) == 1; f({'y': 1, 'b': 2}) returned "
+            "{'b': {'y': 1, 'b': 2}, 'a': [{2: {}, 1: 0}], 'z': 0, 'c': 1, ...}",
+        )
+    ]
+
+
 def test_a_failed_comparison_with_an_object_of_a_library_names_the_limit() -> None:
     found = run(
         "from collections import UserList\ndef f(): return UserList([1])",

@@ -175,8 +175,9 @@ def test_a_hostile_exception_is_read_or_malformed(data: Any) -> None:
     assert isinstance(error, BaseException)
 
 
-names_of = st.sampled_from(["__eq__", "__add__", "__len__", "__next__", "__await__", "__class__", "x", "a b", "_ahead",
-                            "__init__", "__slots__", "__doc__", "__dict__", "mro", "__get__", "__hash__"])  # fmt: skip
+names_of = st.sampled_from(["__eq__", "__add__", "__len__", "__next__", "__await__", "__class__", "x", "a b",
+                            "_remote_ahead", "__init__", "__slots__", "__doc__", "__dict__", "mro",
+                            "__get__", "__hash__"])  # fmt: skip
 classes = st.deferred(
     lambda: st.builds(
         lambda *parts: {"class": list(parts)},

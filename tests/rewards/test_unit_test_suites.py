@@ -475,7 +475,7 @@ def test_results_are_compared_as_plain_data(expected: Any, got: Any, equal: bool
         ({"tests": ["import math"]}, "tests_empty"),
         (
             {"tests": "import pytest\n@pytest.mark.skip\ndef test_a(): assert f()"},
-            "tests_empty",
+            "tests_all_skipped",
         ),
         ({"tests": ["assert f(1"]}, "tests_do_not_parse"),
         ({"tests": ["return f(1)"]}, "tests_do_not_parse"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from trl_grpo_ext.programs.sandbox.inside.compiled import own_lines
 from trl_grpo_ext.programs.sandbox.job import (
     FILES_NEED_NAMESPACES,
     CallSuite,
@@ -43,10 +44,13 @@ REPORT_BYTES = 8 << 20
 
 # A program that does nothing: what fails beside it is no fault of a program.
 _EMPTY = "pass\n"
+_OF_SKIPS = ("skip", "Skip", "xfail")
 
 
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """Run tests against the program.
+
+    Before the program is there, a run finds the tests that skip themselves, so no program has a say in it.
 
     Raises:
         LostError: if a process of the sandbox died or did not start.
@@ -54,7 +58,15 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """
     if suite.shares_files and not zygote.namespaces:
         return no_verdict(FILES_NEED_NAMESPACES)
-    result = _run_once(zygote, job, suite)
+    skips: list[TestResult] = []
+    if _may_skip(suite):
+        alone = replace(job, program=_EMPTY, stop_at_first=False)
+        found = _run_once(zygote, alone, suite, {"finds_skips": True})
+        if found.ending is Ending.BAD_TESTS:
+            return found
+        skips = [*found.tests]
+    order = {"skips": [(test.ending, test.detail) for test in skips]}
+    result = _run_once(zygote, job, suite, order)
     if result.ending is Ending.BAD_TESTS and suite.shares_files:
         return _result_of_setup(zygote, job, suite, result)
     return result
@@ -67,7 +79,7 @@ def _result_of_setup(
 
     A program could fill the folder that it shares with the tests, or close it, and so void its row.
     """
-    alone = _run_once(zygote, replace(job, program=_EMPTY), suite)
+    alone = _run_once(zygote, replace(job, program=_EMPTY), suite, {})
     if alone.ending is Ending.BAD_TESTS:
         return failed
     detail = f"the setup of the tests failed in the folder that the program has changed: {failed.detail}"
@@ -76,7 +88,15 @@ def _result_of_setup(
     )
 
 
-def _run_once(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
+def _may_skip(suite: CallSuite) -> bool:
+    """Test whether code of tests speaks of skips or expected failures."""
+    texts = (own_lines(suite.setup), *suite.tests)
+    return any(word in text for text in texts for word in _OF_SKIPS)
+
+
+def _run_once(
+    zygote: Zygote, job: Job, suite: CallSuite, of_skips: dict[str, Any]
+) -> RunResult:
     with contextlib.ExitStack() as opened:
         ends = []
         for _ in range(3):
@@ -92,7 +112,7 @@ def _run_once(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
             )
         )
         tell(solution, {"program": job.program})
-        tell(control, judge_order(job, suite))
+        tell(control, judge_order(job, suite) | of_skips)
         return _follow(zygote, job, (program, judge), solution, control)
 
 
@@ -164,7 +184,7 @@ class Report:
         """
         last = self.results[-1].ending if self.results else Ending.PASSED
         stopped = last is Ending.REFUSED or (
-            self._job.stop_at_first and last is not Ending.PASSED
+            self._job.stop_at_first and last not in (Ending.PASSED, Ending.SKIPPED)
         )
         return (
             self._whole is not None
@@ -210,7 +230,7 @@ _JUDGED = {
             Ending.MEMORY,
             Ending.PROTOCOL,
         ),
-        *(Ending.KILLED, Ending.REFUSED),
+        *(Ending.KILLED, Ending.REFUSED, Ending.SKIPPED),
     )
 }
 """Endings that a judge may report; any other word makes the report malformed."""

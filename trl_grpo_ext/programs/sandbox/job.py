@@ -15,6 +15,8 @@ FILES_NEED_NAMESPACES = (
     "the tests use files, which programs may write only in namespaces; see `doctor`"
 )
 """Detail of a job without a verdict at a level of isolation where programs keep no files."""
+ALL_SKIPPED = "every test skips itself"
+"""Beginning of the detail of a job whose tests judged nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ Suite = CallSuite | StdioSuite
 
 
 class Ending(StrEnum):
-    """A test's or run's ending; programs are responsible for all endings except the last two."""
+    """A test's or run's ending; programs are responsible for all endings but SKIPPED and the last two."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -121,6 +123,8 @@ class Ending(StrEnum):
     """A signal ended the program, such as a segmentation fault or its own kill."""
     NOT_RUN = "not_run"
     """An earlier test failed and the run stopped, or the program had already ended."""
+    SKIPPED = "skipped"
+    """The test skipped itself, as on a machine without numpy: it neither passed nor failed."""
     BAD_TESTS = "bad_tests"
     """The tests themselves do not run: a fault of the data."""
     NO_VERDICT = "no_verdict"
@@ -189,8 +193,8 @@ class RunResult:
     """A job's result: ending, test results, isolation level and wall time.
 
     Attributes:
-        ending: PASSED if every test passed, otherwise the ending of the first test that did not pass; BAD_TESTS or
-            NO_VERDICT if the program was not judged.
+        ending: PASSED if every test passed that was not skipped, otherwise the ending of the first that failed;
+            BAD_TESTS or NO_VERDICT if the program was not judged, as where every test was skipped.
         tests: Test results in order; empty for BAD_TESTS and NO_VERDICT.
         detail: A line that explains the ending, such as the failed assertion.
         level: Isolation level of the run, such as `"namespaces+landlock+seccomp"`.
@@ -223,9 +227,19 @@ class RunResult:
 
 
 def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
-    """Build a run result from test results; ending and detail come from the first test that did not pass."""
+    """Build a run result from test results; ending and detail come from the first test that failed.
+
+    Examples:
+        >>> run_result_of((TestResult(ending=Ending.SKIPPED, detail="no GPU"),)).detail
+        'every test skips itself: no GPU'
+    """
+    judged = [test for test in tests if test.ending is not Ending.SKIPPED]
+    if tests and not judged:
+        return RunResult(
+            ending=Ending.BAD_TESTS, detail=f"{ALL_SKIPPED}: {tests[0].detail}"
+        )
     first = next(
-        (test for test in tests if test.ending is not Ending.PASSED),
+        (test for test in judged if test.ending is not Ending.PASSED),
         TestResult(ending=Ending.PASSED),
     )
     return RunResult(ending=first.ending, tests=tests, detail=first.detail)

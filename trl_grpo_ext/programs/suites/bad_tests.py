@@ -5,6 +5,7 @@ from __future__ import annotations
 SHOWN_CHARS = 160
 
 TESTS_DO_NOT_RUN = "tests_do_not_run"
+TESTS_SKIPPED = "tests_all_skipped"
 
 ADVICE = {
     "tests_missing": "The row has no tests. Drop it, or name the right column.",
@@ -59,6 +60,10 @@ ADVICE = {
         "The tests need what the sandbox has no means for, so a right program may fail. Rewrite them, or drop the row."
     ),
     TESTS_DO_NOT_RUN: "The tests fail by themselves, whatever the program is. Mend them, or drop the row.",
+    TESTS_SKIPPED: (
+        "Every test is skipped, here at least, so that nothing judges a program. Install what the tests ask for, or "
+        "drop the row."
+    ),
     "entry_point_missing": (
         "The tests define `check(candidate)`, and the row does not name the function to check. Add a column "
         "`entry_point` with its name, or name that column by the setting `entry_point_column`."

@@ -20,9 +20,11 @@ _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _ONE_WORD = re.compile(r"[\w+#-]+\s*")
 _QUOTE_MARK = re.compile(r" {0,3}> ?")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-# What may stand behind a closing fence: tags, special tokens of models, and marks of a sentence or of Markdown.
-# DeepSeek's special tokens have a wide bar, and a low block between their words.
-_BEHIND = re.compile(r"(?:<[/|｜]?[\w▁-]+[|｜]?>|\[/?[A-Z]+\]|[\s.,:;!?)*])*")
+# What may stand behind a closing fence: tags, special tokens of models, marks of a sentence or of Markdown, and the end
+# of a formula, `}$` or `}\]`. DeepSeek's special tokens have a wide bar, and a low block between their words.
+_BEHIND = re.compile(r"(?:<[/|｜]?[\w▁-]+[|｜]?>|\[/?[A-Z]+\]|\\[\])]|[\s.,:;!?)*}$])*")
+# A formula that holds the fence: `\boxed{` and `\text{`
+_FORMULAS = ("\\boxed{", "\\fbox{", "\\text{")
 # A closing fence with the next block's fence on its line, as where the thinking ends.
 _TWO_FENCES = re.compile(r"^([ \t]*`{3,})<[^`\n]*>(?=`{3,}\w+[ \t]*$)", re.MULTILINE)
 # A fence on a line of its own, and its tag
@@ -177,6 +179,11 @@ def with_first_fence(text: str) -> str:
     return f"{marks}python\n{_TAG_ALONE.sub('', text)}" if is_open else text
 
 
+def begins_with_code(text: str) -> bool:
+    """Test if a text begins with a line that can only be code."""
+    return _BEGINS_WITH_CODE.match(text) is not None
+
+
 def _quote_marks(line: str) -> list[int]:
     """Return a line's start at each depth of block quotes, from depth 0.
 
@@ -221,6 +228,8 @@ def _may_follow(before: str, info: str) -> bool:
     # Quotes begin a string of a program without a fence.
     if before[-1] in "\"'":
         return False
+    if before.rstrip().endswith(_FORMULAS):
+        return True
     return before.rstrip()[-1] in ":>" or bool(
         _LIST_ITEM.fullmatch(before) or _ONE_WORD.fullmatch(info)
     )

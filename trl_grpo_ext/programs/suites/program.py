@@ -26,6 +26,7 @@ from trl_grpo_ext.programs.suites.blocks import (
 from trl_grpo_ext.programs.suites.calls_behind import with_call_behind
 from trl_grpo_ext.programs.suites.files import as_files, without_imports_of
 from trl_grpo_ext.programs.suites.first_line import with_first_line_indented
+from trl_grpo_ext.programs.suites.prose_behind import without_prose, without_tokens
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
@@ -88,13 +89,14 @@ def extract_program(
         >>> extract_program("    return x + 1\n")
         '    return x + 1\n'
     """
-    text = with_first_fence(text.replace("\r\n", "\n"))
+    text = with_first_fence(without_tokens(text.replace("\r\n", "\n")))
     found = fenced_blocks(text)
     if not found:
         for opening, closing in _MARKS:
             text = _between(text, opening, closing)
         text, _, _ = text.partition("\n[DONE]")
-        return _without_blank_lines(_BEGIN.split(text)[-1])
+        program = _without_blank_lines(_BEGIN.split(text)[-1])
+        return without_prose(program) if program else None
     filled = [block for block in found if block.code.strip()]
     candidates = [block for block in filled if block.is_python] or filled
     if not candidates:

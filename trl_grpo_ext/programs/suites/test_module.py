@@ -1,7 +1,7 @@
 """Split pytest or unittest code into a setup and tests, so that tests are counted before they run.
 
-Nothing is run here: tests are found by name, as in pytest. Tests marked as skipped or as expected failures are left
-out. In code without test functions, each assert is a test.
+Nothing is run here: tests are found by name, as in pytest. Tests that are skipped, or expected to fail, whatever the
+machine is, are left out. In code without test functions, each assert is a test.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.bad_tests import TESTS_SKIPPED, BadTests
 from trl_grpo_ext.programs.suites.in_judge import (
     builtin_fixtures,
     pytest_runner,
@@ -33,10 +33,13 @@ from trl_grpo_ext.programs.suites.source import (
 RUNNER = "__trl_pytest__"
 _SNIPPET = re.compile(rf"(\w+)\(\)|{RUNNER}\.run_\w+\(globals\(\), (.*)\)")
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
+# Bare names are left to the run, since the program may have a function `skip`.
+_SKIPS = frozenset({"pytest.skip", "pytest.xfail", "self.skipTest"})
 _SHIM_NAMES = frozenset(
     {
         "fail",
         "skip",
+        "xfail",
         "importorskip",
         "raises",
         "warns",
@@ -122,7 +125,7 @@ def _module(parts: list[Statement], found: list[_Test]) -> Module:
     ]
     run = [test for test in found if not test.left_out]
     if not run:
-        raise BadTests("tests_empty", "\n".join(part.text for part in parts))
+        raise BadTests(TESTS_SKIPPED, "\n".join(part.text for part in parts))
     for test in run:
         _need(f"{test.name}, which yields and so runs nothing", not _yields(test.node))
     if all(_is_plain(part.node) for part in kept):
@@ -252,10 +255,12 @@ def _found_tests(parts: Sequence[Statement]) -> list[_Test]:
             and node.name.startswith("test")
             and not _is_fixture(node)
         ):
-            found["", node.name] = _Test(node, None, _is_left_out(node))
+            left_out = _is_left_out(node) or _begins_with_skip(node)
+            found["", node.name] = _Test(node, None, left_out)
         elif isinstance(node, ast.ClassDef) and _is_test_class(node, classes):
             for method in _methods(node, classes):
-                left_out = _is_left_out(node) or _is_left_out(method)
+                is_marked = _is_left_out(node) or _is_left_out(method)
+                left_out = is_marked or _begins_with_skip(method)
                 found[node.name, method.name] = _Test(method, node, left_out)
     return list(found.values())
 
@@ -316,7 +321,31 @@ def _decorator_paths(node: _Function | ast.ClassDef) -> list[str]:
 
 
 def _is_left_out(node: _Function | ast.ClassDef) -> bool:
-    return bool(_LEFT_OUT & set(_decorators(node)))
+    for path, decorator in zip(_decorator_paths(node), node.decorator_list, strict=True):
+        name = path.rpartition(".")[2]
+        # The stand-in for pytest sees whether a condition holds.
+        if name in _LEFT_OUT and not (name == "xfail" and _has_condition(decorator)):
+            return True
+    return False
+
+
+def _has_condition(mark: ast.expr) -> bool:
+    if not isinstance(mark, ast.Call):
+        return False
+    return bool(mark.args) or any(each.arg == "condition" for each in mark.keywords)
+
+
+def _begins_with_skip(node: _Function) -> bool:
+    """Recognize a test whose first statement skips it: it can neither pass nor ask the program."""
+    first = node.body[0]
+    if ast.get_docstring(node) is not None and len(node.body) > 1:
+        first = node.body[1]
+    if isinstance(first, ast.Raise) and first.exc is not None:
+        raised = first.exc.func if isinstance(first.exc, ast.Call) else first.exc
+        return ast.unparse(raised) == "unittest.SkipTest"
+    if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Call):
+        return False
+    return ast.unparse(first.value.func) in _SKIPS
 
 
 def _is_fixture(node: ast.stmt) -> bool:
@@ -405,8 +434,9 @@ def _check_fixtures(parts: list[Statement], run: list[_Test]) -> None:
     for maker in makers:
         for name in _arguments(maker):
             _need_fixture(name, fixtures | {"self"})
+    values = _assigned_values(parts)
     for test in run:
-        _check_arguments(test, fixtures)
+        _check_arguments(test, fixtures, values)
 
 
 def _need(what: str, is_there: bool) -> None:
@@ -430,7 +460,46 @@ def _calls(nodes: Iterable[ast.AST]) -> list[ast.Call]:
     return [node for node in nodes if isinstance(node, ast.Call)]
 
 
-def _check_arguments(test: _Test, fixtures: set[str]) -> None:
+def _assigned_values(parts: Iterable[Statement]) -> dict[str, ast.expr]:
+    """Map each name that a module assigns by itself to its value: `cases = pytest.mark.parametrize("x", [1])`."""
+    values = {}
+    for part in parts:
+        node = part.node
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            values[node.targets[0].id] = node.value
+    return values
+
+
+def _without_aliases(
+    node: ast.expr, values: Mapping[str, ast.expr], steps: int = 8
+) -> ast.expr:
+    """Put assigned values in the place of names, in what is called and in the names of its arguments."""
+    if steps == 0:
+        return node
+    if isinstance(node, ast.Name) and node.id in values:
+        return _without_aliases(values[node.id], values, steps - 1)
+    if isinstance(node, ast.Call):
+        called = _without_aliases(node.func, values, steps - 1)
+        return ast.Call(called, node.args, node.keywords)
+    return node
+
+
+def _parametrized(mark: ast.Call, values: Mapping[str, ast.expr]) -> set[str]:
+    """Collect the arguments that a mark gives a test; none if it is not `parametrize`."""
+    if not ast.unparse(mark.func).endswith("parametrize"):
+        return set()
+    named = mark.args[:1]
+    named += [each.value for each in mark.keywords if each.arg == "argnames"]
+    names: set[str] = set()
+    for node in named:
+        for text in _texts(_without_aliases(node, values)):
+            names.update(re.findall(r"\w+", text))
+    return names
+
+
+def _check_arguments(
+    test: _Test, fixtures: set[str], values: Mapping[str, ast.expr]
+) -> None:
     wanted = _arguments(test.node)
     paths = _decorator_paths(test.node)
     marks = list(test.node.decorator_list)
@@ -443,10 +512,8 @@ def _check_arguments(test: _Test, fixtures: set[str]) -> None:
     if any("patch" in path.split(".") for path in paths):
         return
     known = set(fixtures)
-    for mark in _calls(marks):
-        if mark.args and ast.unparse(mark.func).endswith("parametrize"):
-            for text in _texts(mark.args[0]):
-                known.update(name.strip() for name in text.split(","))
+    for mark in _calls(_without_aliases(mark, values) for mark in marks):
+        known |= _parametrized(mark, values)
     draws = any(path.rpartition(".")[2] == "given" for path in paths)
     if draws and not known.issuperset(wanted):
         raise BadTests("tests_need_hypothesis", test.name)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trl_grpo_ext.programs.sandbox.job import (
+    ALL_SKIPPED,
     FILES_NEED_NAMESPACES,
     CallSuite,
     Ending,
@@ -25,7 +26,7 @@ from trl_grpo_ext.programs.sandbox.job import (
     Suite,
     TestResult,
 )
-from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN
+from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN, TESTS_SKIPPED
 
 REFERENCE = "the reference"
 # The code of a row that a model is to mend.
@@ -199,6 +200,11 @@ def _reference_problem(outcome: RunResult) -> str | None:
     return "reference_fails"
 
 
+def fault_of_tests(outcome: RunResult) -> str:
+    """Return the reason code of tests that judged nothing: each skipped itself, or they do not run."""
+    return TESTS_SKIPPED if outcome.detail.startswith(ALL_SKIPPED) else TESTS_DO_NOT_RUN
+
+
 def row_problem(what: str, outcome: RunResult) -> str | None:
     """Return the row's reason code from a trial run; None for a good row.
 
@@ -214,7 +220,7 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
     if what == REFERENCE and outcome.ending is Ending.REFUSED:
         return "tests_need_unsupported"
     if outcome.ending is Ending.BAD_TESTS:
-        return TESTS_DO_NOT_RUN
+        return fault_of_tests(outcome)
     if what == REFERENCE:
         return _reference_problem(outcome)
     if outcome.ending is not Ending.PASSED:

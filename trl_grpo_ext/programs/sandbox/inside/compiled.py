@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import marshal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -12,6 +12,8 @@ TestCode = tuple[CodeType, list[CodeType]]
 """Code of the setup, and code of each test."""
 
 SETUP_FILE = "<tests setup>"
+_RUNNER = "exec(compile("
+"""Start of the setup line that embeds the replacement for pytest; the line belongs to no test."""
 
 
 class BadTestsError(Exception):
@@ -21,6 +23,18 @@ class BadTestsError(Exception):
 def file_of(number: int) -> str:
     """Return the file name under which a test is compiled."""
     return f"<tests {number}>"
+
+
+def text_of(sources: Mapping[str, str]) -> str:
+    """Join the tests' source code, without the replacement for pytest."""
+    return "".join(map(own_lines, sources.values()))
+
+
+def own_lines(source: str) -> str:
+    """Return a source of the tests without the replacement for pytest."""
+    return "".join(
+        line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER)
+    )
 
 
 def compile_tests(setup: str, tests: Sequence[str]) -> TestCode:
@@ -98,7 +112,12 @@ def unpack(packed: str) -> TestCode:
 
 
 class Tests:
-    """An order to a judge: tests, setup, their sources by file name, settings."""
+    """An order to a judge: tests, setup, their sources by file name, settings.
+
+    Attributes:
+        finds_skips: Whether the judge is only to find the tests that skip themselves; see `call_run`.
+        skips: What it has found, as an (ending, detail) of each test.
+    """
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -109,6 +128,9 @@ class Tests:
         self.imports: list[str] = order.get("imports", [])
         self.stop_at_first: bool = order["stop_at_first"]
         self.message_bytes: int = order["message_bytes"]
+        self.finds_skips: bool = order.get("finds_skips", False)
+        none = [("passed", "")] * len(self.tests)
+        self.skips: list[tuple[str, str]] = order.get("skips") or none
 
     def compiled(self) -> TestCode:
         """Return the packed code of the order, or compile its sources.

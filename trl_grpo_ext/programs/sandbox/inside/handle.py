@@ -206,7 +206,7 @@ class Handle(Stub):
     """A stand-in for an object without plain data; lists and texts have other stand-ins."""
 
     __slots__ = ("_remote_state",)
-    _equates = False
+    _remote_equates = False
     """Whether the program's class defines equality."""
 
     def __eq__(self, other: Any) -> Any:
@@ -217,12 +217,12 @@ class Handle(Stub):
         # Python then asks the other operand, and without an answer compares identities, which differ.
         if not isinstance(other, Handle):
             return NotImplemented
-        if not (self._equates or other._equates):
+        if not (self._remote_equates or other._remote_equates):
             return False
         return self._remote_state.remote.request("eq", self, other)
 
     def __hash__(self) -> int:
-        return hash_of(self) if self._equates else object.__hash__(self)
+        return hash_of(self) if self._remote_equates else object.__hash__(self)
 
     def __str__(self) -> str:
         return _text(self, "str")
@@ -447,7 +447,7 @@ def _by_fields(one: Stub, name: str, other: Any) -> Any:
 
     Return NotImplemented for different classes, and refuse a class with an order of its own.
     """
-    order: tuple[str, ...] = getattr(type(one), "_order", ())
+    order: tuple[str, ...] = getattr(type(one), "_remote_order", ())
     if not order:
         return _refused(one, name, other)
     if type(other) is not type(one):
@@ -478,7 +478,7 @@ def _iter(self: Stub) -> Any:
         return _of_plain_base(self, "__iter__")()
     is_iterator = _has(self, "__next__") and not _has(self, "__len__")
     # Items that were fetched ahead would be lost with a new iterator.
-    if is_iterator and getattr(type(self), "_ahead", False):
+    if is_iterator and getattr(type(self), "_remote_ahead", False):
         return self
     return begin(self)
 

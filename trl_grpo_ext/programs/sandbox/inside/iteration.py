@@ -281,7 +281,7 @@ def _pull(iterator: Any) -> None:
     """
     state = iterator._remote_state
     size = 1
-    if getattr(type(iterator), "_ahead", False):
+    if getattr(type(iterator), "_remote_ahead", False):
         doublings = max(0, state.pulls - _FIRST_PULLS)
         size = 1 << min(doublings, _MOST_DOUBLINGS)
     if state.whole in (None, state):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import os
 import re
 import reprlib
@@ -23,14 +24,20 @@ from trl_grpo_ext.programs.sandbox.inside.compiled import (
     BadTestsError,
     Tests,
     innermost,
+    text_of,
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.programs.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guard_empty_arrays
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_frames import guard_empty_frames
-from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import check_setup
+from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import (
+    RUN_ROW,
+    check_setup,
+    find_skips,
+    is_skip,
+)
 from trl_grpo_ext.programs.sandbox.inside.handle import Handle, name_of
-from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes, text_of
+from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes
 from trl_grpo_ext.programs.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.workers.frames import Channel
 
@@ -83,7 +90,10 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
     if guarded:
         CodeGuard([setup, *snippets], judgement.refuse).install(text_of(tests.sources))
     try:
-        judgement.run(setup, snippets)
+        if tests.finds_skips:
+            judgement.find_skips(setup, snippets)
+        else:
+            judgement.run(setup, snippets)
     except BadTestsError as error:
         trainer.send({"bad_tests": str(error)})
 
@@ -105,13 +115,36 @@ class _Judgement:
         """
         namespace, early = _prepare(self._program, setup, self._tests)
         for self._number, test in enumerate(snippets):
-            ending, detail = early or _run(self._program, test, dict(namespace))
-            if ending == "passed" and self._number + 1 == len(snippets):
+            ending, detail = early or self._run(test, namespace)
+            is_last = self._number + 1 == len(snippets)
+            if is_last and ending in _NOT_FAILED:
                 # Only a run that would pass needs the check: a message that nobody asked for voids it.
                 ending, detail = self._program.end() or (ending, detail)
-            self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
-            if self._tests.stop_at_first and ending != "passed":
+            self._report(ending, detail)
+            if self._tests.stop_at_first and ending not in _NOT_FAILED:
                 return
+
+    def find_skips(self, setup: CodeType, snippets: list[CodeType]) -> None:
+        """Run each test without the program, and report whether it, or which of its rows, skips itself."""
+        names = self._tests.names
+        found = find_skips(
+            self._program, (setup, snippets), names, lambda: _new_namespace(self._program)
+        )
+        for self._number, (ending, detail) in enumerate(found):
+            self._report(ending, detail)
+
+    def _run(self, test: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
+        """Run a test, unless it has skipped itself without the program."""
+        ending, detail = self._tests.skips[self._number]
+        if ending == "skipped":
+            return ending, detail
+        # Any other ending, such as a timeout, tells nothing of rows.
+        skipped = detail if ending == "passed" else ""
+        own = {**namespace, RUN_ROW: _runner_of_rows(skipped)}
+        return _run(self._program, test, own)
+
+    def _report(self, ending: str, detail: str) -> None:
+        self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
 
     def refuse(self, what: str) -> NoReturn:
         """End this process before a test runs code foreign to tests and library.
@@ -119,8 +152,7 @@ class _Judgement:
         The program gets the blame, even if a test runs text that it has built itself: otherwise a program could escape
         judgement by making a row unusable.
         """
-        detail = f"the tests would run text of the program: {what}"
-        self._trainer.send({"test": self._number, "ending": "refused", "detail": detail})
+        self._report("refused", f"the tests would run text of the program: {what}")
         # An exception would not do: the test could catch it and go on to run the code.
         os._exit(0)
 
@@ -235,6 +267,17 @@ def _undefined(name: str) -> Callable[..., NoReturn]:
     return undefined
 
 
+def _runner_of_rows(skipped: str) -> Callable[[int, Callable[[], None]], None]:
+    """Make the function by which a test runs its rows of `parametrize`, all but the places that a text lists."""
+    places = {int(place) for place in skipped.split()}
+
+    def run_row(place: int, run: Callable[[], None]) -> None:
+        if place not in places:
+            run()
+
+    return run_row
+
+
 def _run(
     program: ProgramProxy, code: CodeType, namespace: dict[str, Any]
 ) -> tuple[str, str]:
@@ -251,9 +294,15 @@ def _run(
         return program.fault.ending, program.fault.detail
     if program.refused is not None:
         return "error", program.refused
-    return ("passed", "") if error is None else detail_of(program, error)
+    if error is None:
+        return "passed", ""
+    if not is_skip(error):
+        return detail_of(program, error)
+    reason = str(error)[:_MAX_DETAIL]
+    return "failed", f"skipped by the program's doing, which counts as failed: {reason}"
 
 
+_NOT_FAILED = ("passed", "skipped")
 _MAX_DETAIL = 500
 _MAX_SOURCE = 200
 # A string of a test or a comment, or white space
@@ -271,6 +320,19 @@ class _Short(reprlib.Repr):
             if x.bit_length() < _MAX_BITS
             else f"<{type(x).__name__}>"
         )
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        """Describe a dict in its own order; the library sorts its keys."""
+        if not x:
+            return "{}"
+        if level <= 0:
+            return "{...}"
+        pieces = []
+        for key in itertools.islice(x, self.maxdict):
+            pieces.append(f"{self.repr1(key, level - 1)}: {self.repr1(x[key], level - 1)}")
+        if len(x) > self.maxdict:
+            pieces.append("...")
+        return f"{{{', '.join(pieces)}}}"
 
 
 _short = _Short()
@@ -363,8 +425,8 @@ def _limit(result: Any) -> str:
     """Name the limit that a right program meets whose result is an object of a library, such as sympy's."""
     is_asked_of_none = (
         isinstance(result, Handle)
-        and getattr(type(result), "_ahead", False)
-        and result._equates
+        and getattr(type(result), "_remote_ahead", False)
+        and result._remote_equates
     )
     return (
         ", an object of a library, which equals nothing of the tests"

@@ -60,8 +60,17 @@ _OF_CLASSES = {
 }
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
 _OF_ERRORS = frozenset({"__str__", "__repr__", "__format__"})
+# Names of the judge in a stand-in begin with `_remote_`: a program has other names, such as `_ahead` in a parser.
 _OWN_NAMES = frozenset(
-    {"_remote_state", "_remote_class", "_ahead", "_equates", "_order", "mro"}
+    {
+        "_remote_state",
+        "_remote_class",
+        "_remote_ahead",
+        "_remote_equates",
+        "_remote_order",
+        "_remote_own",
+        "mro",
+    }
 )
 
 
@@ -132,9 +141,11 @@ class RemoteClass(type):
         before = remote.asked
         made = remote.request("call", cls, *args, **kwargs)
         # A class may return an object that it returned before; such an object stays a result.
-        return cls._own(made, Standing.MADE if is_new(made, before) else Standing.COMPUTED)
+        return cls._remote_own(
+            made, Standing.MADE if is_new(made, before) else Standing.COMPUTED
+        )
 
-    def _own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
+    def _remote_own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
         """Give an object this standing if the class is trusted and the object is its instance; return the object."""
         if (
             cls._remote_class.trusted
@@ -156,9 +167,9 @@ class RemoteClass(type):
                 name=name,
                 obj=cls,
             )
-        value = cls._own(cls._remote_class.remote.get(cls, name))
+        value = cls._remote_own(cls._remote_class.remote.get(cls, name))
         if isinstance(value, Handle):
-            value._remote_state.adopt = cls._own
+            value._remote_state.adopt = cls._remote_own
         return value
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -206,7 +217,7 @@ class RemoteClass(type):
 
     # The program's metaclass answers, and is held to its answers as an object is.
     def __iter__(cls) -> Iterator[Any]:
-        return map(cls._own, begin(cls))
+        return map(cls._remote_own, begin(cls))
 
     def __len__(cls) -> int:
         return length_of(
@@ -216,7 +227,9 @@ class RemoteClass(type):
 
     def __getitem__(cls, key: Any) -> Any:
         ask = partial(cls._remote_class.remote.request, "getitem", cls, key)
-        return cls._own(item_at(cls._remote_class, key, ask) if type(key) is int else ask())
+        return cls._remote_own(
+            item_at(cls._remote_class, key, ask) if type(key) is int else ask()
+        )
 
     def __contains__(cls, item: Any) -> bool:
         return any(item is member or item == member for member in cls)
@@ -290,7 +303,7 @@ class FieldOfTest:
 def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
     """Make a test's class a data class in the judge, mirroring its conversion by the program."""
     if equates:
-        type.__setattr__(cls, "_equates", True)
+        type.__setattr__(cls, "_remote_equates", True)
     for name in ORDER if has_order else ():
         type.__setattr__(cls, name, special(name))
     own = vars(cls)
@@ -442,7 +455,7 @@ def make_class(
     members: dict[str, Any] = {
         "__module__": "solution",
         "__doc__": RemoteAttribute("__doc__"),
-        "_ahead": "library" in flags,
+        "_remote_ahead": "library" in flags,
         "_remote_class": ClassState(remote, number, name),
     }
     if full:
@@ -480,12 +493,12 @@ def _of_handles(names: list[str], flags: list[str]) -> dict[str, Any]:
     """Return what the class of a stand-in says of equality, hash and order; plain data has them from its type."""
     members: dict[str, Any] = {"__slots__": ()}
     if "__eq__" in names:
-        members["_equates"] = True
+        members["_remote_equates"] = True
     if "unhashable" in flags:
         members["__hash__"] = None
     order = [flag.removeprefix(ORDERED_BY) for flag in flags if flag.startswith(ORDERED_BY)]
     if order:
-        members["_order"] = tuple(order)
+        members["_remote_order"] = tuple(order)
     return members
 
 

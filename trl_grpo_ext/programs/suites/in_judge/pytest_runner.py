@@ -12,12 +12,16 @@ import inspect
 import itertools
 import sys
 import types
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 # In the judge, both modules share a namespace.
 if TYPE_CHECKING:
-    from trl_grpo_ext.programs.suites.in_judge.pytest_shim import Fixtures, Skipped
+    from trl_grpo_ext.programs.suites.in_judge.pytest_shim import (
+        Fixtures,
+        Skipped,
+        skip_reason,
+    )
 
 Function = Callable[..., Any]
 
@@ -132,6 +136,7 @@ def _through_program(function: Function, body: _Body | None, instance: Any) -> F
 
 def run_function(namespace: dict[str, Any], name: str) -> None:
     """Run a test function once for each combination of its `parametrize` rows."""
+    _check_marks(namespace, None, namespace[name])
     _run(namespace, None, namespace[name], name)
 
 
@@ -142,6 +147,7 @@ def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
         raise AssertionError(
             f"a decorator of the program has put another class in the place of {class_name}"
         )
+    _check_marks(namespace, cls, getattr(cls, name))
     if any(
         base.__module__ == "unittest.case" and base.__name__ == "TestCase"
         for base in cls.__mro__
@@ -156,17 +162,44 @@ def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
 def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> None:
     # The program could forge the marks of an object of its own.
     marked = None if _is_of_program(function) else function
-    skipped = getattr(marked, "__skipped__", None) or getattr(cls, "__skipped__", None)
-    if skipped:
-        raise Skipped(skipped)
     rows = [*getattr(cls, "__rows__", []), *getattr(marked, "__rows__", [])]
     if not all(rows):
-        raise Skipped("there is nothing to run it with")
-    for combination in itertools.product(*rows):
-        given: dict[str, Any] = {}
-        for row in combination:
-            given.update(row)
-        _run_once(namespace, cls, function, name, given)
+        raise AssertionError("there is nothing to run it with")
+    # The judge's, which knows the rows that skip themselves.
+    run_row = namespace.get("__trl_run_row__", lambda _, run: run())
+    for place, combination in enumerate(itertools.product(*rows)):
+        run = functools.partial(_run_row, namespace, cls, function, name, combination)
+        run_row(place, run)
+
+
+def _run_row(
+    namespace: dict[str, Any],
+    cls: Any,
+    function: Function,
+    name: str,
+    rows: Iterable[Mapping[str, Any]],
+) -> None:
+    given: dict[str, Any] = {}
+    for row in rows:
+        given.update(row)
+    # A mark of `pytest.param`; the judge decides, since its condition may ask the program.
+    reason = given.pop("__skipped__", "")
+    if reason:
+        raise Skipped(reason)
+    _run_once(namespace, cls, function, name, given)
+
+
+def _check_marks(namespace: Mapping[str, Any], cls: Any, function: Function) -> None:
+    """Raise Skipped if a mark of the module, the class or the test leaves the test out."""
+    marked = None if _is_of_program(function) else function
+    for owner in (marked, cls):
+        reason = getattr(owner, "__skipped__", "")
+        if reason:
+            raise Skipped(reason)
+    for marks in (namespace.get("pytestmark"), getattr(cls, "pytestmark", None)):
+        reason = skip_reason(marks)
+        if reason:
+            raise Skipped(reason)
 
 
 def _run_once(
@@ -235,7 +268,8 @@ def _run_case(cls: type[Any], name: str) -> None:
             errors.extend([err[1]] if err else [])
 
         def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
-            errors.append(Skipped(reason))
+            # A decorator skips without an exception.
+            errors.append(sys.exc_info()[1] or Skipped(reason))
 
     # The original `assertSetEqual` calls a method of `first` with `second`, and so could show the expected value to the
     # program's object.

@@ -27,7 +27,7 @@ class Failed(AssertionError):  # noqa: N818  (pytest's name)
 
 
 class Skipped(AssertionError):  # noqa: N818  (pytest's name)
-    """Raised by a test that skips itself while running; the test fails, since a solution could cause the skip."""
+    """Raised by a test that skips itself; the judge decides whether it may, since a program could be the cause."""
 
 
 def fail(reason: str = "", pytrace: bool = True, msg: str = "") -> None:
@@ -36,6 +36,10 @@ def fail(reason: str = "", pytrace: bool = True, msg: str = "") -> None:
 
 def skip(reason: str = "", *, allow_module_level: bool = False, msg: str = "") -> None:
     raise Skipped(reason or msg or "pytest.skip()")
+
+
+def xfail(reason: str = "") -> None:
+    raise Skipped(reason or "pytest.xfail()")
 
 
 fail.Exception = Failed  # type: ignore[attr-defined]
@@ -259,14 +263,48 @@ class approx:  # noqa: N801  (pytest's name)
 
 
 class param:  # noqa: N801  (pytest's name)
-    """A row of `parametrize`; id and marks are ignored."""
+    """A row of `parametrize`; the id is ignored, and so are marks that do not skip."""
 
-    def __init__(self, *values: Any, **_: Any) -> None:
-        self.values = values
+    def __init__(self, *values: Any, marks: Any = (), **_: Any) -> None:
+        self.values, self.marks = values, marks
+
+
+class _Skip:
+    """A mark that leaves out a test, a class, a module or a row of `parametrize`, if its condition holds."""
+
+    def __init__(self, reason: str, is_met: bool = True) -> None:
+        self.reason, self.is_met = reason, is_met
+
+    def __call__(self, target: Any) -> Any:
+        if self.is_met:
+            target.__skipped__ = self.reason
+        return target
+
+
+def _is_met(conditions: Iterable[Any]) -> bool:
+    """Test if a condition of `skipif` or `xfail` holds; a text stands in the tests, and pytest too evaluates it."""
+    for condition in conditions:
+        if isinstance(condition, str):
+            modules = {name: importlib.import_module(name) for name in ("sys", "os")}
+            condition = eval(condition, modules)  # noqa: PLW2901
+        if condition:
+            return True
+    return False
+
+
+def skip_reason(marks: Any) -> str:
+    """Return why marks leave a test out; empty if they do not."""
+    for mark in marks if type(marks) in (list, tuple) else [marks]:
+        # `marks=pytest.mark.skip`, which nobody has called
+        if type(mark) is types.MethodType and mark.__self__ is globals()["mark"]:
+            mark = mark()  # noqa: PLW2901
+        if type(mark) is _Skip and mark.is_met:
+            return mark.reason
+    return ""
 
 
 class _Marks:
-    """Stand-in for `pytest.mark`; `test_module` removes `skip` and `xfail` tests, and other marks have no effect."""
+    """Stand-in for `pytest.mark`; an expected failure is left out, and other marks have no effect."""
 
     def parametrize(
         self, argnames: str | Iterable[str], argvalues: Iterable[Any], **_: Any
@@ -281,18 +319,21 @@ class _Marks:
 
         return mark
 
-    def skipif(self, condition: Any, *, reason: str = "") -> Function:
-        def mark(target: Any) -> Any:
-            if isinstance(condition, str):
-                # pytest too evaluates a text; it stands in the tests.
-                is_skipped = eval(condition, {"sys": importlib.import_module("sys")})
-            else:
-                is_skipped = condition
-            if is_skipped:
-                target.__skipped__ = reason or "skipif"
-            return target
+    def skip(self, target: Any = None, *, reason: str = "") -> Any:
+        if callable(target):
+            return _Skip("skip")(target)
+        return _Skip(reason or target or "skip")
 
-        return mark
+    def skipif(self, *conditions: Any, condition: Any = False, reason: str = "") -> Any:
+        return _Skip(reason or "skipif", _is_met((*conditions, condition)))
+
+    def xfail(
+        self, *conditions: Any, condition: Any = False, reason: str = "", **_: Any
+    ) -> Any:
+        if conditions and callable(conditions[0]):
+            return _Skip("xfail")(conditions[0])
+        is_bare = not conditions and condition is False
+        return _Skip(reason or "xfail", is_bare or _is_met((*conditions, condition)))
 
     def __getattr__(self, name: str) -> Function:
         def mark(*args: Any, **kwargs: Any) -> Any:
@@ -306,11 +347,16 @@ mark = _Marks()
 
 
 def _row(names: list[str], values: Any) -> dict[str, Any]:
+    reason = ""
     if isinstance(values, param):
+        reason = skip_reason(values.marks)
         values = values.values
     elif len(names) == 1:
         values = (values,)
-    return dict(zip(names, values, strict=True))
+    row = dict(zip(names, values, strict=True))
+    if reason:
+        row["__skipped__"] = reason
+    return row
 
 
 def fixture(

@@ -12,10 +12,11 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
+from trl_grpo_ext.programs.sandbox.inside.compiled import own_lines
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.operations import LIBRARY
@@ -47,13 +48,11 @@ _LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings"
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
 _ASSIGNED = re.compile(r"^[ \t]*(?!self\b)(\w+)\.[\w.]+ *=(?!=)", re.MULTILINE)
 """Objects whose attributes are assigned, such as `time` in `time.time = fake`."""
-_RUNNER = "exec(compile("
-"""Start of the setup line that embeds the replacement for pytest; the line belongs to no test."""
 
 
 def share_changes(program: ProgramProxy) -> None:
     """Forward changes of Python's state to the program, for features mentioned in the tests' source."""
-    texts = [_own_lines(source) for source in program.sources.values()]
+    texts = [own_lines(source) for source in program.sources.values()]
     text = "".join(texts)
     for home, name in _SEEDS:
         if name in text and root_of(home) in text:
@@ -71,17 +70,6 @@ def share_changes(program: ProgramProxy) -> None:
         _share_environment(program)
     if any(word in text for word in _LISTENING):
         _listen(program)
-
-
-def text_of(sources: Mapping[str, str]) -> str:
-    """Join the tests' source code, without the replacement for pytest."""
-    return "".join(map(_own_lines, sources.values()))
-
-
-def _own_lines(source: str) -> str:
-    return "".join(
-        line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER)
-    )
 
 
 def _repeat_calls(program: ProgramProxy, home: str, name: str) -> None:
