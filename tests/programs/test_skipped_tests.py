@@ -66,6 +66,8 @@ WANTED = {
     "a result": "def test_b():\n    if f(3) is None:\n        pytest.skip('x')\n    assert f(3) == 4",
     "an exception": "def test_b():\n    try:\n        assert f(3) == 4\n"
     "    except AssertionError:\n        pytest.skip('x')",
+    "any exception": "def test_b():\n    try:\n        assert f(3) == 4\n"
+    "    except BaseException:\n        pytest.skip('x')",
     "a name": "def test_b():\n    if f.__doc__ is None:\n        pytest.skip('x')\n    assert f(3) == 4",
     "a missing name": "import solution\n@pytest.mark.skipif(not hasattr(solution, 'g'), reason='x')\n"
     "def test_b():\n    assert solution.g(3) == 4",
