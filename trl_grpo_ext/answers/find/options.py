@@ -42,13 +42,16 @@ _AT_LINE = re.compile(
     r"|([A-J])(?=[ \t]+[-–—][ \t]))[ \t]+(?:[-–—][ \t]+)?(?=\S)",
     re.MULTILINE,
 )
+# `A)21 B)22`, as AQuA has them, also in quotes: only a run of such labels lists options.
+_TIGHT = re.compile(r"(?:(?<=[\s,'\"\[])|^)\(?([A-J])\)(?!\))")
 # `A square` on a line of its own: only a run of such lines lists options.
 _BARE = re.compile(r"^[ \t]*([A-J])[ \t]+(?=\S)", re.MULTILINE)
 _MIN_BARE = 3
 # `1. Sky` or `(2) Blood` on a line of its own.
 _NUMBERED = re.compile(r"^[ \t]*\(?([1-9]\d?)[).:][ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
 _OPTION_END = re.compile(
-    r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL
+    r"['\"](?:,\s*['\"]?|\s*\])\s*$|(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*",
+    re.DOTALL,
 )
 _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
@@ -129,9 +132,11 @@ def _texts(prompt: str) -> Mapping[str, str]:
 @lru_cache(maxsize=256)
 def _labels(prompt: str) -> Sequence[re.Match[str]]:
     """Return the labels of a question's last list of options: the longest list of all forms of labels."""
-    signed = max(
-        (_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)), key=len
-    )
+    lists = [_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)]
+    tight = _last_list(_TIGHT, prompt)
+    if len(tight) >= _MIN_BARE:
+        lists.append(tight)
+    signed = max(lists, key=len)
     return signed or _run_of_lines(_last_list(_BARE, prompt))
 
 
