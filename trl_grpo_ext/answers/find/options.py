@@ -56,7 +56,7 @@ _OPTION_END = re.compile(
 _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
     r"(?<![\w\\])\([a-j]\)(?!\w)|(?<![\w\\(])[a-j]\)(?=\s|$)|(?<=\bis )[a-j](?=\W*$)"
-    r"|(?:(?<=option )|(?<=choice )|(?<=answer ))[b-j]\b"
+    r"|(?:(?<=[Oo]ption )|(?<=[Cc]hoice )|(?<=answer ))[b-j]\b"
     # **b. Ann**
     r"|(?<=\*\*)[a-j](?=[.:]\s)"
     # "is b because ..."
@@ -359,7 +359,7 @@ def with_capital_letters(
 ) -> tuple[tuple[str, ...], str, str]:
     """Write golds such as `(B)` and `b` as `B` if the question has the option; return golds, completion and prompt.
 
-    For a small letter, the labels of completion and prompt are written in capitals too.
+    Small letters of options in the completion, and in the prompt if golds or labels are small, become capitals too.
 
     Examples:
         >>> with_capital_letters(("b",), "So (b) 4.", "Which is even? (a) 3 (b) 4")
@@ -373,9 +373,12 @@ def with_capital_letters(
         return golds, completion, prompt
     is_small = any(_written(label).islower() for label in _labels(prompt))
     is_small = is_small or any(found[1].islower() for found in letters if found)
-    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
-    if not is_small:
+    # An option's text may be a letter itself: "A) b".
+    if not is_small and any(
+        len(text) == 1 and text.islower() for text in _texts(prompt).values()
+    ):
         return labels, completion, prompt
+    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
     whole = _LETTER_GOLD.fullmatch(completion.strip())
     if whole:
         return labels, whole[1].upper(), capital
