@@ -858,6 +858,24 @@ def test_a_resume_at_the_last_step_is_refused_and_writes_nothing(
     )  # the recipe itself is fine, as `eval` and `check-data` need it
 
 
+@pytest.mark.parametrize("wanted", [True, "checkpoint-6"])
+def test_a_checkpoint_that_was_cut_while_it_was_saved_is_refused_and_a_whole_one_named(
+    write: Any, tmp_path: Path, wanted: bool | str
+) -> None:
+    folder = tmp_path / "run"
+    for name in ("checkpoint-4", "checkpoint-6"):
+        (folder / name).mkdir(parents=True)
+    (folder / "checkpoint-4" / "trainer_state.json").write_text("{}")
+    resumed = wanted if wanted is True else str(folder / "checkpoint-6")
+    with pytest.raises(
+        ValueError, match=r"checkpoint-6' has no trainer_state\.json"
+    ) as refused:
+        parse(write(resume_from_checkpoint=resumed))
+    assert f"or resume from '{folder / 'checkpoint-4'}', which is whole" in str(
+        refused.value
+    )
+
+
 @pytest.mark.slow
 def test_a_new_run_renames_the_checkpoints_of_an_earlier_one_which_it_could_not_go_on_from(
     write: Any, tmp_path: Path

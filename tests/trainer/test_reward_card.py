@@ -186,6 +186,12 @@ def test_a_run_resumed_with_other_settings_says_so_at_the_start_and_keeps_both_o
     again = config(save_strategy="steps", save_steps=1, max_steps=2, learning_rate=0.5)
     checkpoint = str(Path(args.output_dir) / "checkpoint-1")
     rows = sums["train"].select(range(8)).map(lambda _: {"task": "sums"})
+    # A resume that fails, here on a checkpoint that is not there, changes no record.
+    with pytest.raises((OSError, ValueError)):
+        VerifiedGRPOTrainer(one_layer, weighed(0.9), again, rows).train(
+            resume_from_checkpoint=f"{checkpoint}0"
+        )
+    assert RecordedRun(args.output_dir).settings["learning_rate"] == args.learning_rate
     VerifiedGRPOTrainer(one_layer, weighed(0.75), again, rows).train(
         resume_from_checkpoint=checkpoint
     )

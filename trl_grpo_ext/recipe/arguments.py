@@ -130,6 +130,7 @@ def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
             raise ValueError(
                 f"There is no checkpoint {wanted!r} to resume from (resume_from_checkpoint)."
             )
+        _check_is_whole(Path(wanted))
         return str(wanted)
     last = None
     if Path(training.output_dir).is_dir():
@@ -138,7 +139,25 @@ def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
         raise ValueError(
             f"There is no checkpoint in {training.output_dir!r} to resume from; leave the flag out."
         )
+    _check_is_whole(Path(last))
     return str(last)
+
+
+# The file that transformers writes last into a checkpoint.
+_LAST_FILE = "trainer_state.json"
+
+
+def _check_is_whole(checkpoint: Path) -> None:
+    """Refuse a checkpoint that a run had not finished saving when it was killed."""
+    if (checkpoint / _LAST_FILE).is_file():
+        return
+    whole = [file.parent for file in checkpoint.parent.glob(f"checkpoint-*/{_LAST_FILE}")]
+    newest = max(whole, key=lambda folder: folder.stat().st_mtime, default=None)
+    instead = f", or resume from {str(newest)!r}, which is whole" if newest else ""
+    raise ValueError(
+        f"The checkpoint {str(checkpoint)!r} has no {_LAST_FILE}, as after a kill while it was saved, so no run can "
+        f"resume from it. Remove it{instead}."
+    )
 
 
 class _Parser(TrlParser):  # type: ignore[misc]  # TRL ships no types

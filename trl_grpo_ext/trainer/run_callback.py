@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
     Attributes:
         listeners: The listeners, in the order of notification.
         has_halted: Whether a finding of `halt_on` has ended the latest training; equal on all ranks.
-        changes: How the settings differ from those that the folder has on record; None if the run is not recorded.
+        write_start: Writes the settings when the run begins, and returns how they differ from those that the folder has
+            on record; None if the run is not recorded, or has begun.
+        changes: The differences; None before the run begins, and if it is not recorded.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self.listeners: list[RunListener] = []
         self.has_halted = False
         self.is_main = is_main
+        self.write_start: Callable[[], Changes] | None = None
         self.changes: Changes | None = None
         self._ask_main = ask_main
         self._splits_weights = splits_weights
@@ -100,6 +104,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         """
         if not self.is_main:
             return
+        self._begin()
         for listener in self.listeners:
             try:
                 hear(listener)
@@ -111,6 +116,21 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
                     listener,
                     error=error,
                 )
+
+    def _begin(self) -> None:
+        """Write the settings before the first event, so that a resume that fails changes no record."""
+        if self.write_start is None:
+            return
+        write_start, self.write_start = self.write_start, None
+        try:
+            self.changes = write_start()
+        # A full disk ends no run.
+        except OSError as error:
+            self._warn_of_settings(error)
+
+    def _warn_of_settings(self, error: OSError) -> None:
+        told = "The settings could not be recorded; the run goes on."
+        self._once.warn(logger, told, told, error=error)
 
     def on_train_begin(
         self,
@@ -137,6 +157,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self, run_folder: str, step: int, known_now: Mapping[str, Any]
     ) -> None:
         """Record what is known since training started, and record and tell other settings of a resumed run."""
+        self._begin()
         if self.changes is None:
             return
         if step and self.changes:
@@ -146,14 +167,8 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             )
         try:
             record_start(run_folder, step, self.changes, known_now)
-        # A full disk ends no run.
         except OSError as error:
-            self._once.warn(
-                logger,
-                run_folder,
-                "The settings could not be recorded; the run goes on.",
-                error=error,
-            )
+            self._warn_of_settings(error)
         # A later training of this process has the same settings.
         self.changes = {}
 
@@ -248,7 +263,7 @@ def add_listeners(
         )
         callback.listeners += [recorder, LogRecorder(args.output_dir)]
         if callback.is_main:
-            callback.changes = write_start(args.output_dir, settings)
+            callback.write_start = partial(write_start, args.output_dir, settings)
     if has_checks:
         _add_watch(callback, args, settings, recorder)
     if recorder is not None and getattr(args, "write_report", True):
