@@ -165,3 +165,17 @@ def test_a_verifier_that_says_what_is_right_is_not_overruled_by_a_range() -> Non
 def test_a_range_that_is_none_is_refused_with_an_example(score_range: object) -> None:
     with pytest.raises(ValueError, match=r"such as \[0, 50\]"):
         check_score_range(score_range)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"), [("right", "'right', a str"), ([1.0], "[1.0], a list")]
+)
+def test_what_is_no_score_is_quoted(result: object, told: str) -> None:
+    error = as_verdict(result).details["error"]
+    assert (
+        error == f"The value {told}, was returned, and a score is a number, True or False"
+    )
+
+
+def test_of_a_long_text_the_ends_are_quoted() -> None:
+    assert len(as_verdict("x" * 10_000).details["error"]) < 120

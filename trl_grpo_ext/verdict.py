@@ -8,6 +8,7 @@ three are the policy's fault and may be trained on.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -211,6 +212,8 @@ def as_verdict(result: object, score_range: ScoreRange | None = None) -> Verdict
         (<Status.SCORED: 'scored'>, <Status.PARTIAL: 'partial'>, <Status.CORRECT: 'correct'>)
         >>> as_verdict("yes").reason
         'returned_str'
+        >>> as_verdict("yes").details["error"]
+        "The value 'yes', a str, was returned, and a score is a number, True or False"
     """
     if isinstance(result, Verdict):
         return placed(result, score_range)
@@ -218,7 +221,9 @@ def as_verdict(result: object, score_range: ScoreRange | None = None) -> Verdict
         return skipped("returned_none")
     number = _as_number(result)
     if number is None:
-        return grader_error(f"returned_{type(result).__name__}")
+        kind = type(result).__name__
+        what = f"The value {reprlib.repr(result)}, a {kind}, was returned, and a score is a number, True or False"
+        return grader_error(f"returned_{kind}", error=what)
     if isinstance(number, bool):
         return Verdict(
             status=Status.CORRECT if number else Status.INCORRECT, score=float(number)

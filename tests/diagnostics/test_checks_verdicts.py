@@ -9,7 +9,7 @@ import pytest
 from windows import Planted, batch, codes, needs, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
-from trl_grpo_ext.diagnostics.checks import CHECKS, grader_trouble
+from trl_grpo_ext.diagnostics.checks import CHECKS, grader_trouble, noisy_verifier
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
@@ -338,21 +338,32 @@ def test_a_slow_rise_over_many_batches_is_not_stuck() -> None:
 
 
 def test_a_term_that_weighs_more_than_the_primary_one_is_not_called_small() -> None:
+    assert (
+        decided_by_style(first=1, weight=5)
+        == "Gate `style` by `answer`, or lower its weight below that of `answer`."
+    )
+
+
+def decided_by_style(*, first: int, weight: float) -> str:
+    """Return the action for groups in which the term `style` alone differs; `first` is the run's first answer."""
     cards = [
         batch(
-            {"answer": [0] * 32, "style": MIXED},
+            {"answer": [0 if step else first] + [0] * 31, "style": MIXED},
             step=step,
-            weights={"style": 5},
+            weights={"style": weight},
             advantages=[1.0, -1.0] * 16,
         )
         for step in range(4)
     ]
-    found = CHECKS["wrong_driver"](window_of(cards))
-    assert isinstance(found, Finding)
-    assert (
-        found.action
-        == "Gate `style` by `answer`, or lower its weight below that of `answer`."
-    )
+    return found(window_of(cards), "wrong_driver").action
+
+
+@pytest.mark.parametrize("weight", [0.1, 5])
+def test_no_gate_is_advised_by_a_term_that_has_never_been_above_0(weight: float) -> None:
+    told = decided_by_style(first=0, weight=weight)
+    assert told.startswith("Look at `answer` first, which has never been above 0")
+    assert "Gate" not in told
+    assert decided_by_style(first=1, weight=weight).startswith("Gate")
 
 
 def test_prompts_that_are_always_right_beside_prompts_that_are_always_wrong_are_dead_groups() -> (
@@ -1014,3 +1025,58 @@ def test_prompts_that_reset_adds_to_and_rows_that_a_rollout_adds_to_are_no_mixed
         for samples in (of_environment, of_rollout, mixed, without_columns)
     ]
     assert counts == [0, 0, 4, 4]
+
+
+def window_of_ends(outcomes: dict[str, list[Any]], texts: list[str]) -> Window:
+    """Make a window of planted verdicts on these texts, all with the gold `22`; terms beside `mine` weigh little."""
+    weights = dict.fromkeys(outcomes, 0.1) | {"mine": 1.0}
+    cards = []
+    for step in range(6):
+        card = batch(outcomes, step=step, weights=weights, advantages=[1.0, -1.0] * 16)
+        samples = []
+        for sample, text in zip(card.samples, texts, strict=True):
+            samples.append(replace(sample, text=text, row={**sample.row, "solution": "22"}))
+        cards.append(replace(card, samples=tuple(samples)))
+    return window_of(cards)
+
+
+# Of 32 completions, 16 end on their gold. The lesser term passes these, and one with another end.
+ENDS = ["so 22", "so 25"] * 16
+MOSTLY_RIGHT_ENDS = [1, 1] + [1, 0] * 15
+
+
+@pytest.mark.parametrize("refusal", [0, Verdict(status=Status.SCORED, score=0.0)])
+def test_right_answers_are_turned_down_though_a_small_form_is_mostly_theirs(
+    refusal: object,
+) -> None:
+    outcomes = {"mine": [refusal] * 32, "thinks": MOSTLY_RIGHT_ENDS}
+    window = window_of_ends(outcomes, ENDS)
+    assert found(window, "noisy_verifier").sentence.startswith(
+        "The verifier, not the model: `mine` turns down 100 %"
+    )
+    assert codes(window) == ["noisy_verifier"]
+
+
+def test_right_answers_are_turned_down_though_wrong_ones_are_paid_by_chance() -> None:
+    by_chance = [0, 0, 0, 1] + [0] * 28
+    window = window_of_ends({"mine": by_chance, "thinks": MOSTLY_RIGHT_ENDS}, ENDS)
+    assert "`mine` turns down 100 %" in found(window, "noisy_verifier").sentence
+    assert codes(window) == ["noisy_verifier"]
+
+
+@pytest.mark.parametrize(
+    ("end", "details"),
+    [
+        # The gold stands in the text, and not at its end.
+        ("22, of 25", {}),
+        # The term tells golds: it compares answers, and takes 25 for the gold.
+        ("so 25", {"gold": "22"}),
+    ],
+)
+def test_a_lesser_term_that_judges_answers_excuses_a_refusal_though_it_pays_another_end(
+    end: str, details: dict[str, str]
+) -> None:
+    passed = Verdict(status=Status.CORRECT, score=1.0, details=details)
+    second = [passed if each else 0 for each in MOSTLY_RIGHT_ENDS]
+    window = window_of_ends({"mine": [0] * 32, "second": second}, ["so 22", end, *ENDS[2:]])
+    assert noisy_verifier.refused(window) is None

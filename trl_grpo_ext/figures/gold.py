@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import final_answer
@@ -22,6 +23,9 @@ GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "
 MOST_TEXTS = 64
 # Of the completions that end on their gold, more than of the others: a form, which all may have, is no answer. Ours.
 PAID = 0.5
+# Of the completions that a term finds right, the most that lack their gold: a policy that is right where it thinks has
+# the form `<think>` beside some wrong answers too, 0.1 of them. Ours, from runs of the quickstart.
+SLIPS = 0.02
 # Of the gold: a number that differs by less is the gold, rounded. Ours.
 CLOSE = 0.05
 # Of a batch's completions, more than have the best score. Ours.
@@ -58,12 +62,30 @@ def void_golds(card: Scorecard) -> Counter[str]:
     return found
 
 
+class Paid(NamedTuple):
+    """Counts of completions that one term finds right.
+
+    Attributes:
+        ended: Completions whose text ends on the gold.
+        others: Completions with another end.
+        slips: Those of `others` in whose end the gold does not stand at all.
+        has_golds: Whether the term's verdicts tell the gold, so that it compares answers, and judges no form.
+    """
+
+    ended: int
+    others: int
+    slips: int
+    has_golds: bool
+
+
 class GoldEndings(NamedTuple):
     """Counts of completions that end on their gold, and of answers that a verifier finds right.
 
     Attributes:
         ended: Completions whose text ends on the gold.
-        refused: Those of `ended` that no term pays.
+        others: Completions with another end.
+        paid: Completions that each term in force finds right.
+        refused: Those of `ended` that the primary verifier finds wrong, or gives the batch's lowest score.
         example: Text and gold of the last refused completion.
         lowest: Those of `ended` that have the batch's lowest score, while all completions with another end have more.
         correct: Answers that the primary verifier has read as numbers and found right. Of a function that tells no
@@ -74,6 +96,8 @@ class GoldEndings(NamedTuple):
     """
 
     ended: int = 0
+    others: int = 0
+    paid: Mapping[str, Paid] = MappingProxyType({})
     refused: int = 0
     example: tuple[str, str] | None = None
     lowest: int = 0
@@ -104,11 +128,12 @@ def gold_endings(card: Scorecard) -> GoldEndings:
     ended = [each for each in scored if each.ends]
     refused = _refused(card, scored)
     others = [each.score for each in scored if not each.ends]
+    paid = {term: _paid(card, term, scored) for term in card.in_force}
+    counts = GoldEndings(ended=len(ended), others=len(others), paid=paid)
     highest = max((each.score for each in ended), default=math.inf)
     has_lowest = bool(others) and highest < min(others) and _weight(card) > 0
-    correct, other, wrong = _paid_answers(card, scored)
-    return GoldEndings(
-        ended=len(ended),
+    correct, other, wrong = _paid_answers(card, scored, is_paid=are_paid([counts]))
+    return counts._replace(
         refused=len(refused),
         example=_told(card, refused[-1]) if refused else None,
         lowest=len(ended) if has_lowest else 0,
@@ -120,14 +145,12 @@ def gold_endings(card: Scorecard) -> GoldEndings:
 
 
 def _refused(card: Scorecard, scored: Sequence[_Scored]) -> list[_Scored]:
-    """List completions that end on their gold, and that no term pays."""
+    """List completions that end on their gold, and that the primary verifier does not pay."""
     worst = min((each.score for each in scored), default=0.0)
     # A penalty gives 0 to the best: not a score that completions with another end have too.
     pays_nobody = worst <= 0 and any(
         each.score == worst and not each.ends for each in scored
     )
-    if _is_paid(card, scored):
-        return []
     refused = []
     for each in scored:
         status = _status(card, each.row)
@@ -158,10 +181,10 @@ def _answer(card: Scorecard, scored: _Scored) -> str:
 
 
 def _paid_answers(
-    card: Scorecard, scored: Sequence[_Scored]
+    card: Scorecard, scored: Sequence[_Scored], *, is_paid: bool
 ) -> tuple[list[_Scored], list[_Scored], list[_Scored]]:
     """Return the paid answers, the paid answers other than their golds, and all answers other than their golds."""
-    if _reads_answers(card) or _is_paid(card, scored):
+    if _reads_answers(card) or is_paid:
         numbers = [each for each in scored if _has_numbers(card, each)]
         wrong = [each for each in numbers if _is_other(_answer(card, each), each.gold)]
         correct = [each for each in numbers if _status(card, each.row) is Status.CORRECT]
@@ -292,17 +315,50 @@ def _status(card: Scorecard, row: int) -> Status | None:
     return None if verdict is None else verdict.status
 
 
-def _is_paid(card: Scorecard, scored: Sequence[_Scored]) -> bool:
-    """Test whether a term in force finds completions right that end on their gold, and others far less often."""
-    for term in card.in_force:
-        found: dict[bool, list[bool]] = {True: [], False: []}
-        for each in scored:
-            verdict = card.verdicts[term][each.row]
-            found[each.ends].append(
-                verdict is not None and verdict.status is Status.CORRECT
-            )
-        right, others = (sum(column) / max(1, len(column)) for column in found.values())
-        if right - others >= PAID:
+def _paid(card: Scorecard, term: str, scored: Sequence[_Scored]) -> Paid:
+    """Count the completions that a term finds right, by whether their text ends on the gold."""
+    verdicts = card.verdicts[term]
+    found: list[_Scored] = []
+    has_golds = False
+    for each in scored:
+        verdict = verdicts[each.row]
+        if verdict is None:
+            continue
+        has_golds = has_golds or "gold" in verdict.details
+        if verdict.status is Status.CORRECT:
+            found.append(each)
+    others = [each for each in found if not each.ends]
+    slips = [each for each in others if _lacks_gold(card, each)]
+    return Paid(
+        ended=len(found) - len(others),
+        others=len(others),
+        slips=len(slips),
+        has_golds=has_golds,
+    )
+
+
+def _lacks_gold(card: Scorecard, scored: _Scored) -> bool:
+    """Test whether a completion's end lacks the gold, as a number or as words."""
+    if number(scored.gold) is None:
+        return scored.gold.strip().casefold() not in _end(card, scored).casefold()
+    return not _has_gold(card, scored)
+
+
+def are_paid(endings: Sequence[GoldEndings]) -> bool:
+    """Test whether a term in force pays completions that end on their gold, and others far less often.
+
+    A form does so too, where the policy is right if it has the form. It differs in that it also pays wrong answers.
+    """
+    ended = max(1, sum(each.ended for each in endings))
+    others = max(1, sum(each.others for each in endings))
+    for term in {term for each in endings for term in each.paid}:
+        counts = [each.paid[term] for each in endings if term in each.paid]
+        right = sum(paid.ended for paid in counts)
+        wrong = sum(paid.others for paid in counts)
+        slips = sum(paid.slips for paid in counts)
+        has_golds = any(paid.has_golds for paid in counts)
+        is_answer = has_golds or slips <= SLIPS * (right + wrong)
+        if is_answer and right / ended - wrong / others >= PAID:
             return True
     return False
 

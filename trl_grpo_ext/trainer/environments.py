@@ -246,7 +246,8 @@ class EnvironmentGuard:
         if given is None:
             return None
         verdict = as_verdict(given)
-        if verdict.blame is Blame.GRADER and not verdict.details:
+        is_explained = isinstance(given, Verdict) and bool(given.details)
+        if verdict.blame is Blame.GRADER and not is_explained:
             takes = "it may return a bool, a finite number, a Verdict, or None"
             where = f"{self.kind.__name__}.get_reward"
             return grader_error(

@@ -133,16 +133,19 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     ),
     bad_data.cut_prompts: (bad_data.doubtful_gold, bad_data.related_gold),
     bad_data.evaluation_gold: (reward_hacking.hacking,),
+    # Where right answers are not paid, a lesser term alone tells answers apart, and a gate would shut it out too.
     bad_data.related_gold: (
         noisy_verifier.refused,
         bad_data.doubtful_gold,
         *DEAD_GROUPS,
+        wrong_driver.secondary_only,
     ),
     noisy_verifier.turned_around: (
         bad_data.related_gold,
         noisy_verifier.refused,
         reward_hacking.hacking,
         *DEAD_GROUPS,
+        wrong_driver.secondary_only,
     ),
     reward_hacking.hacking: (noisy_verifier.disputed,),
     kl_blowup.broken: (
@@ -199,6 +202,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         *DEAD_GROUPS,
         inert_term.flat,
         truncation.shortened,
+        wrong_driver.secondary_only,
     ),
     unparseable_flood.calls: (
         bad_data.related_gold,

@@ -18,6 +18,7 @@ from trl_grpo_ext.diagnostics.golds import is_in_other_unit
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.scale import common_scale, declared_ranges
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
+from trl_grpo_ext.figures.gold import are_paid
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.primary import Agreement
 
@@ -80,11 +81,13 @@ def inconsistent(window: Window) -> CheckResult:
 
 
 def refused(window: Window) -> CheckResult:
-    """Find a verifier that turns down completions whose text ends on the gold, while the score does not rise."""
+    """Find a verifier that turns down completions whose text ends on the gold, and that no other term pays."""
     endings = [batch.gold_endings for batch in window.kept_batches]
     count = sum(each.ended for each in endings)
     turned_down = sum(each.refused for each in endings)
     if count < LEAST_ENDINGS or turned_down < REFUSED * count or window.is_solved:
+        return None
+    if are_paid(endings):
         return None
     text, gold = next(each.example for each in reversed(endings) if each.example)
     term = names(window.primary_terms)

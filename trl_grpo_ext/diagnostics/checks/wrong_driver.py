@@ -107,7 +107,12 @@ def _action(window: Window) -> str:
     named = names(primary, "or")
     least = min(abs(window.of_term(term).weight) for term in primary)
     heavy = _heavy_term(window, least)
-    if not heavy:
+    if all(window.seen[term].values.high <= 0 for term in primary):
+        advice = (
+            f"Look at {named} first, which has never been above 0: read a few of its verdicts, since always 0 is a "
+            f"bug, or more than any completion does. A gate by it would shut out every completion."
+        )
+    elif not heavy:
         advice = f"Gate the small terms by {named}"
         is_scaled = window.settings.get("scale_rewards") in ("group", True, None)
         advice += ', or set scale_rewards: "none".' if is_scaled else "."
