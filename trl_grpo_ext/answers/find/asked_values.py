@@ -82,6 +82,12 @@ _IN_ORDER = re.compile(
     r"|figure|term|lesson|stop|throw|jump|shift|trip|visit)\s\Z",
     re.IGNORECASE,
 )
+# "So 12 is 15% of 80", "42 is 7 times as big as 6": the question may ask for any of the three.
+_SHARE_OF = re.compile(
+    r"(?:[A-Za-z]+,?\s+)?\S*\d\S*\s(?:[a-z]+\s){0,2}?is\s\S*\d\S*\s?(?:%|percent|times)?"
+    r"(?:\s(?:as|more|less)\s[a-z]+)?\s(?:of|as|than)\s\S*\d\S*",
+    re.IGNORECASE,
+)
 # A rate behind a value: "7 per hen"
 _RATE_OF = re.compile(r"\S+\s(?:[a-z]+\s)?(?:per|each|every|for each|an?)\s([a-z]{2,15})\b")
 _COUNT_OF = re.compile(
@@ -241,6 +247,10 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     question = question_of(prompt)
     if _tells_other_moment(sentence, question):
         return Conclusion(-1, "no_answer")
+    if _SHARE_OF.fullmatch(sentence.strip(" .!")):
+        new = _not_known(sentence, _of_kind(sentence, values, question), prompt)
+        if len(new) == 1:
+            return Conclusion(values.index(new[0]))
     return _chosen(sentence, values, question, prompt)
 
 
@@ -498,12 +508,7 @@ def _new(
     sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
 ) -> Span | None:
     """Return a sentence's single new value, absent from the prompt, if its clause fits the question best."""
-    known = known_numbers(prompt)
-    new = []
-    for value in values:
-        given = numbers(sentence[value.start : value.end])
-        if not known.issuperset(given):
-            new.append(value)
+    new = _not_known(sentence, values, prompt)
     if len(_texts(sentence, new)) != 1:
         return None
     if chosen in new or _OPTIONS.search(prompt[-MAX_PROMPT:]):
@@ -521,6 +526,16 @@ def _new(
     else:
         is_better = last == values[-1] or said[last] == max(said.values())
     return last if is_better else None
+
+
+def _not_known(sentence: str, values: Sequence[Span], prompt: str) -> list[Span]:
+    """List a sentence's values with a number that the prompt has not."""
+    known = known_numbers(prompt)
+    return [
+        value
+        for value in values
+        if not known.issuperset(numbers(sentence[value.start : value.end]))
+    ]
 
 
 def _parts(sentence: str) -> list[Span]:

@@ -42,18 +42,21 @@ _AT_LINE = re.compile(
     r"|([A-J])(?=[ \t]+[-–—][ \t]))[ \t]+(?:[-–—][ \t]+)?(?=\S)",
     re.MULTILINE,
 )
+# `A)21 B)22`, as AQuA has them, also in quotes: only a run of such labels lists options.
+_TIGHT = re.compile(r"(?:(?<=[\s,'\"\[])|^)\(?([A-J])\)(?!\))")
 # `A square` on a line of its own: only a run of such lines lists options.
 _BARE = re.compile(r"^[ \t]*([A-J])[ \t]+(?=\S)", re.MULTILINE)
 _MIN_BARE = 3
 # `1. Sky` or `(2) Blood` on a line of its own.
 _NUMBERED = re.compile(r"^[ \t]*\(?([1-9]\d?)[).:][ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
 _OPTION_END = re.compile(
-    r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL
+    r"['\"](?:,\s*['\"]?|\s*\])\s*$|(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*",
+    re.DOTALL,
 )
 _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
     r"(?<![\w\\])\([a-j]\)(?!\w)|(?<![\w\\(])[a-j]\)(?=\s|$)|(?<=\bis )[a-j](?=\W*$)"
-    r"|(?:(?<=option )|(?<=choice )|(?<=answer ))[b-j]\b"
+    r"|(?:(?<=[Oo]ption )|(?<=[Cc]hoice )|(?<=answer ))[b-j]\b"
     # **b. Ann**
     r"|(?<=\*\*)[a-j](?=[.:]\s)"
     # "is b because ..."
@@ -129,9 +132,11 @@ def _texts(prompt: str) -> Mapping[str, str]:
 @lru_cache(maxsize=256)
 def _labels(prompt: str) -> Sequence[re.Match[str]]:
     """Return the labels of a question's last list of options: the longest list of all forms of labels."""
-    signed = max(
-        (_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)), key=len
-    )
+    lists = [_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)]
+    tight = _last_list(_TIGHT, prompt)
+    if len(tight) >= _MIN_BARE:
+        lists.append(tight)
+    signed = max(lists, key=len)
     return signed or _run_of_lines(_last_list(_BARE, prompt))
 
 
@@ -354,7 +359,7 @@ def with_capital_letters(
 ) -> tuple[tuple[str, ...], str, str]:
     """Write golds such as `(B)` and `b` as `B` if the question has the option; return golds, completion and prompt.
 
-    For a small letter, the labels of completion and prompt are written in capitals too.
+    Small letters of options in the completion, and in the prompt if golds or labels are small, become capitals too.
 
     Examples:
         >>> with_capital_letters(("b",), "So (b) 4.", "Which is even? (a) 3 (b) 4")
@@ -368,9 +373,12 @@ def with_capital_letters(
         return golds, completion, prompt
     is_small = any(_written(label).islower() for label in _labels(prompt))
     is_small = is_small or any(found[1].islower() for found in letters if found)
-    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
-    if not is_small:
+    # An option's text may be a letter itself: "A) b".
+    if not is_small and any(
+        len(text) == 1 and text.islower() for text in _texts(prompt).values()
+    ):
         return labels, completion, prompt
+    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
     whole = _LETTER_GOLD.fullmatch(completion.strip())
     if whole:
         return labels, whole[1].upper(), capital

@@ -104,7 +104,7 @@ _GIVES_ANSWER = re.compile(
 )
 # A closing sentence on what would have been: "Had they sold more, 25 would be left."
 _UNREAL = re.compile(
-    r"\W*(?:if|had|were)\s[^.]*\bwould\b"
+    r"\W*(?:if|had|were|without)\s[^.]*(?:\bwould\b|['’]d\b)"
     r"|[^.]*\b(?:would|could)(?:\s+have|['’]ve)\s+(?:been|given|made|left|cost|taken|got|needed|[a-z]{3,}ed)\b"
     r"|[^.]*\d\S*\s(?:[a-z]+\s)?would\s+(?:need|require|mean|make|give)\b",
     re.IGNORECASE,
@@ -447,7 +447,7 @@ def without_remarks(text: str) -> str:
         before = text[: stop.start()]
         sentence = text[stop.end() :].lstrip()
         is_unreal = (
-            contains_any(sentence, ("would", "could"))
+            contains_any(sentence, ("would", "could", "'d", "’d"))
             and _UNREAL.match(sentence)
             and any(map(str.isdigit, before))
         )

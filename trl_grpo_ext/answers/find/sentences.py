@@ -238,6 +238,11 @@ _TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|off)(?=[\s.!]*$)")
 _STEP_LABEL = re.compile(
     r"(?<=\n)[ \t]*\**step \d{1,2}\**[:.][ \t*]*(?=[^\n]+\Z)", re.IGNORECASE
 )
+# A formula of a number alone: `$8$`, `$\$40$`, `\(35\%\)`
+_NUMBER_FORMULA = re.compile(
+    r"(?<![\\\w])\$((?:\\\$)?[-−]?\d(?:[\d,]|\.(?=\d)){0,15}(?:\\?%)?)\$(?!\d)"
+    r"|\\\(\s?((?:\\\$)?[-−]?\d(?:[\d,]|\.(?=\d)){0,15}(?:\\?%)?)\s?\\\)"
+)
 # GSM8K's solutions show a calculation beside each result.
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
@@ -280,10 +285,7 @@ def said_unmarked(
             stressed[0], plain.rpartition(stressed[0])[2]
         )
         return stressed[0], "last_expression", "hedged" if hedged else ""
-    line = plain
-    if "\n" in plain and not has_formula(plain):
-        line = plain.rpartition("\n")[2].strip(f" {BULLET}")
-    value, problem = _said_in_line(line, prompt)
+    value, problem = _said_in_line(_last_line(plain), prompt)
     if problem == "no_answer":
         before = _opening_value(tail) or (_before_closing(tail) if closings else "")
         if before:
@@ -325,7 +327,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         line = sentences[-1]
     if sentences:
         about = without_label(without_aside(about_asked(sentences[-1], prompt)))
-        sentences[-1] = _LED_IN.sub("", about)
+        sentences[-1] = _spoken(_LED_IN.sub("", about))
     line = without_aside(line)
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:
@@ -346,6 +348,31 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     ):
         problem = "hedged"
     return last, problem
+
+
+def _spoken(sentence: str) -> str:
+    r"""Write formulas of a number alone, `$8$` and `\(35\%\)`, as text if a sentence has no others.
+
+    A sentence concludes with one of its numbers, and not always with the last, as formulas do.
+    """
+    if "$" not in sentence and "\\(" not in sentence:
+        return sentence
+    spoken = _NUMBER_FORMULA.sub(_number_of, sentence)
+    return sentence if has_formula(spoken) else spoken
+
+
+def _number_of(formula: re.Match[str]) -> str:
+    return (formula[1] or formula[2]).replace("\\%", "%").replace("\\$", "$")
+
+
+def _last_line(text: str) -> str:
+    """Return a text's last line; the whole text if that line goes on with a formula above it."""
+    last = text.rpartition("\n")[2].strip(f" {BULLET}")
+    if "\n" not in text or not has_formula(text):
+        return last if "\n" in text else text
+    is_stated = is_sentence(last) or _IS.search(last) is not None
+    is_sentence_of_its_own = is_stated and any(map(str.isdigit, last))
+    return last if is_sentence_of_its_own and not has_formula(_spoken(last)) else text
 
 
 def _value_before(sentences: Sequence[str]) -> str:
