@@ -27,7 +27,7 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME, on_any_day
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of, has_words
 from trl_grpo_ext.answers.read.tree import Node
-from trl_grpo_ext.answers.read.units import LENGTHS, currency_names
+from trl_grpo_ext.answers.read.units import LENGTHS, currency_names, currency_signs
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
@@ -52,7 +52,7 @@ _KINDS = tuple(
         (r"\bwhat fraction\b", r"\d+/\d+"),
         (
             r"\bhow much\b",
-            rf"\\?[$€£₹¥]\s?\d|\S+\s+(?:{_MONEY})\b",
+            rf"\\?[{currency_signs()}]\s?\d|\S+\s+(?:{_MONEY})\b",
         ),
         (
             rf"\bhow far\b|\bwhat distance\b|\bhow many (?:{LENGTHS})\b",
@@ -65,7 +65,7 @@ _KINDS = tuple(
         # A count is no amount of money: "It takes 10 weeks to save $150".
         (
             rf"\bhow many (?!(?:{_MONEY}|pounds?|do|does|did|is|are|was|will|can|has|have)\b)",
-            r"(?!\\?[$€£₹¥])",
+            rf"(?!\\?[{currency_signs()}])",
         ),
     )
 )

@@ -40,7 +40,7 @@ from trl_grpo_ext.answers.read.tree import (
     symbols,
     walk,
 )
-from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.answers.read.units import currency_signs, is_unit
 
 # Named values in a gold.
 MAX_NAMED = 6
@@ -51,7 +51,8 @@ MAX_LETTERS = 4
 # Characters of a name or a formula.
 MAX_NAME = 80
 
-_AMOUNT = r"(?<![\w.)])[-−]?\$?\d+(?:[.,/:]\d+)*%?(?!\w)"
+_SIGNS = currency_signs()
+_AMOUNT = rf"(?<![\w.)])[-−]?[{_SIGNS}]?\d+(?:[.,/:]\d+)*%?(?!\w)"
 # cm, km/h, m²
 _UNIT = r"[A-Za-z°]+(?:/[a-z]+)?[²³]?"
 _VALUE = re.compile(rf"({_AMOUNT})(?:\s+({_UNIT}))?")
@@ -80,7 +81,9 @@ _FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 # A bracket with words, not with a command: (2\pi, 0)
 _ASIDE = re.compile(r"\s*\([^()]*(?<![\\A-Za-z])[a-z]{2}[^()]*\)")
 # The money behind counted things: "6 quarters ($1.50)"
-_WORTH = re.compile(r"(\d\s[a-z]{3,20})\s?\((?:= ?)?(?:\$\d[\d.,]{0,12}|\d{1,4} ?¢)\)")
+_WORTH = re.compile(
+    rf"(\d\s[a-z]{{3,20}})\s?\((?:= ?)?(?:[{_SIGNS}]\d[\d.,]{{0,12}}|\d{{1,4}} ?¢)\)"
+)
 _INTRODUCTION = re.compile(r"[^:]*:\s(?=.*[A-Za-z])")
 # A name's words, as of "y-intercept" or "axis of symmetry"
 _LEAD = re.compile(
@@ -102,7 +105,9 @@ _PLAIN_AMOUNT = re.compile(r"[-−]?\d+(?:[./]\d+)?")
 _AMOUNT_ONLY = re.compile(rf"{_AMOUNT}(?:\s+{_UNIT}){{0,3}}")
 # Working before a result: the `15 - 10 =` of `y = 15 - 10 = 5`.
 _CHAIN = re.compile(r"=.*=")
-_WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
+_WORKING = re.compile(
+    rf"(?<![\w.])[-−(\d{_SIGNS}][-−+*/×÷(). \d{_SIGNS}]*=\s*(?=[-−{_SIGNS}\d])"
+)
 _NOT_SAID = any_of(
     DENIAL, DOUBT, CONDITION, "or|would|nobody|except|when|suppose|assume|let"
 )
@@ -485,8 +490,13 @@ def in_order(gold: str, answer: str) -> str:
         or is_tuple
         or (not are_lettered and _labels_all(answer, parts))
     ):
-        return f"({', '.join(part.value for part in parts)})"
+        return _tuple([part.value for part in parts])
     return gold
+
+
+def _tuple(values: Sequence[str]) -> str:
+    """Write values as a tuple. Its dollars are no signs of formulas."""
+    return f"({', '.join(values)})".replace("$", r"\$")
 
 
 def _labels_all(answer: str, parts: Sequence[Part]) -> bool:
@@ -522,7 +532,7 @@ def in_gold_order(answer: str, golds: Sequence[str]) -> str:
         parts = named_parts(gold) if in_order(gold, answer) != gold else ()
         told = told_values(answer, parts) if parts else {}
         if parts and len(told) == len(parts):
-            return f"({', '.join(told[place] for place in sorted(told))})"
+            return _tuple([told[place] for place in sorted(told)])
     return answer
 
 
@@ -692,7 +702,7 @@ def _plain(text: str) -> str:
     text = _MARKUP.sub(
         lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$")
     )
-    if "$" in text or "¢" in text:
+    if "(" in text:
         text = _WORTH.sub(r"\1", text)
     text = _FORMULA.sub(r"\1", _ITEM.sub("", text))
     text = _IN_BRACKETS.sub(lambda items: items[0].replace(" ", ""), text)

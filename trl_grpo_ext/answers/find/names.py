@@ -34,7 +34,7 @@ from trl_grpo_ext.answers.find.phrases import (
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
-from trl_grpo_ext.answers.read.moments import WHEN
+from trl_grpo_ext.answers.read.moments import PERIOD, WHEN, WITHIN
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 from trl_grpo_ext.answers.read.spelling import without_text_commands
@@ -102,6 +102,10 @@ _TELLS = re.compile(
     r"(?:only\s+|therefore\s+|indeed\s+)?$",
     re.IGNORECASE,
 )
+# A month or a season, as a gold's name and in a sentence: "It rained the most in July, with 80 mm."
+_PERIOD = re.compile(PERIOD)
+_PERIODS = re.compile(rf"(?<![A-Za-z-]){PERIOD}(?![A-Za-z-])")
+_IN_PERIOD = re.compile(r"\b(?:in|during)\s+(?:the\s+)?$", re.IGNORECASE)
 _END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in|as)\b)"
 _ENDS = re.compile(_END)
 _ENDS_WITH_NOUN = re.compile(rf"(?:\s+\w+)?{_END}")
@@ -153,6 +157,7 @@ _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 _PLACE = re.compile(r"\b(?:first|second|third|fourth|fifth|last|\d+(?:st|nd|rd|th))\b")
 _ASKED_NOUN = re.compile(r"\b[Ww]hich\s+(?!is\b|was\b|one\b|of\b)([a-z]{3,})\b")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
+_LEAST = re.compile(r"\b(?:least|fewest|lowest|smallest)\b")
 _RANKED = re.compile(
     r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b"
 )
@@ -187,7 +192,7 @@ def with_name(
     """
     for gold in golds:
         split = _name_and_amount(gold)
-        name = split[1] if split else gold
+        name = split[1] if split else _period_alone(gold)
         if (
             (found.marks == ("emphasised",) and not split)
             or named_parts(gold)
@@ -511,7 +516,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     end = _ENDS if is_name else _ENDS_WITH_NOUN
     if _TELLS.search(before) and end.match(behind):
         return True
-    if is_name and _ends_alone(before, behind, name, prompt):
+    if _concludes_with(sentence, before, behind, name, prompt):
         return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
         return True
@@ -590,6 +595,26 @@ def _is_subject(after: str, is_name: bool, question: str) -> bool:
         return False
     stem = verb[1].rstrip("s")
     return re.search(rf"\b{stem}", question) is not None
+
+
+def _period_alone(gold: str) -> str:
+    """Write a month or season without "in", a season in small letters: `autumn` for "In the Autumn"."""
+    name = WITHIN.sub("", gold)
+    return name.casefold() if _PERIOD.fullmatch(name.casefold()) else name
+
+
+def _concludes_with(
+    sentence: str, before: str, behind: str, name: str, prompt: str
+) -> bool:
+    """Check whether a clause ends with a name, or tells a month or season before its figure: "in July, with 80 mm"."""
+    if not _PERIOD.fullmatch(name):
+        return name[:1].isupper() and _ends_alone(before, behind, name, prompt)
+    # The figures of two months are data: "March had 410, against 340 in May".
+    if {one.casefold() for one in _PERIODS.findall(sentence)} != {name.casefold()}:
+        return False
+    is_within = _IN_PERIOD.search(before) and _ENDS.match(behind)
+    is_least = _LEAST.search(sentence) and not _LEAST.search(question_of(prompt))
+    return bool(is_within and not is_least) or _ends_alone(before, behind, name, prompt)
 
 
 def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:

@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.signal_words import (
     DENIAL,
+    DOUBT,
     THEREFORE,
     TURN,
     UNSETTLING,
@@ -128,6 +129,8 @@ _INSTEAD_OF = re.compile(
     r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+"
     r"(?!(?:sure|certain|right|correct|mistaken)\b)(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
 )
+# A reason and, behind a comma, a value that nothing denies or doubts.
+_REASON_AND_VALUE = rf"[^,\n]{{1,160}},(?![^\n]*\b(?:{DENIAL}|{DOUBT})\b)[^,\n]*\d"
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
     rf"\s*(?<!\\)\((?!{WEEKDAY}\))"
@@ -135,7 +138,8 @@ _ASIDE = re.compile(
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait|in fact|let me"
     r"|re-?(?:count|check|comput|calculat)\w*|sorry|oops|instead|guess\w*|answer|should|could|might|may|probably)\b)"
     r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\\?[$€£]?\d))[^()]*\)[\s.!*]*$"
-    rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
+    # Not a sentence of its own that concludes: "x = 0 or x = 4. Since x = 0 is the start, it is 4."
+    rf"|(?<!\band)(?<!,),?\s+(?!(?<=[.!]\s){_REASON_AND_VALUE})(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
 )
 _RATE = re.compile(

@@ -238,11 +238,15 @@ _TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|off)(?=[\s.!]*$)")
 _STEP_LABEL = re.compile(
     r"(?<=\n)[ \t]*\**step \d{1,2}\**[:.][ \t*]*(?=[^\n]+\Z)", re.IGNORECASE
 )
-# A formula of a number alone: `$8$`, `$\$40$`, `\(35\%\)`
-_NUMBER_FORMULA = re.compile(
-    r"(?<![\\\w])\$((?:\\\$)?[-−]?\d(?:[\d,]|\.(?=\d)){0,15}(?:\\?%)?)\$(?!\d)"
-    r"|\\\(\s?((?:\\\$)?[-−]?\d(?:[\d,]|\.(?=\d)){0,15}(?:\\?%)?)\s?\\\)"
+_FIGURE = r"(?:\\\$)?[-−]?\d(?:[\d,]|\.(?=\d)){0,15}(?:\\?%)?"
+_CALCULATED = (
+    rf"{_FIGURE}(?:\s?(?:[-−+*/=]|\\(?:cdot|times|div)(?![a-z]))\s?{_FIGURE}){{0,8}}"
 )
+# A formula of numbers alone: `$8$`, `$\$40$`, `\(35\%\)`, `$3 \cdot 12 = 36$`
+_NUMBER_FORMULA = re.compile(
+    rf"(?<![\\\w])\$({_CALCULATED})\$(?!\d)|\\\(\s?({_CALCULATED})\s?\\\)"
+)
+_OPERATORS = {r"\cdot": "*", r"\times": "×", r"\div": "÷", r"\%": "%", r"\$": "$"}
 # GSM8K's solutions show a calculation beside each result.
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
@@ -351,7 +355,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
 
 
 def _spoken(sentence: str) -> str:
-    r"""Write formulas of a number alone, `$8$` and `\(35\%\)`, as text if a sentence has no others.
+    r"""Write formulas of numbers alone, `$8$` and `\(2 \cdot 4\)`, as text if a sentence has no others.
 
     A sentence concludes with one of its numbers, and not always with the last, as formulas do.
     """
@@ -362,7 +366,11 @@ def _spoken(sentence: str) -> str:
 
 
 def _number_of(formula: re.Match[str]) -> str:
-    return (formula[1] or formula[2]).replace("\\%", "%").replace("\\$", "$")
+    """Write a formula of numbers as plain text."""
+    plain = formula[1] or formula[2]
+    for command, sign in _OPERATORS.items():
+        plain = plain.replace(command, sign)
+    return plain
 
 
 def _last_line(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from trl_grpo_ext.answers.read.moments import read_date, read_time
+from trl_grpo_ext.answers.read.moments import WITHIN, read_date, read_time
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import contains_any
 from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
@@ -196,7 +196,7 @@ def _tells_of_letter(row: tuple[Token, ...]) -> bool:
 
 def _words(row: tuple[Token, ...]) -> Node:
     said = [token.text.casefold() for token in row if token.text not in _PUNCTUATION]
-    return Words(" ".join(said))
+    return Words(WITHIN.sub("", " ".join(said)))
 
 
 def _of_own_type(text: str) -> Node | None:

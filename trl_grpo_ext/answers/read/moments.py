@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from calendar import month_abbr, month_name
+from calendar import day_name, month_abbr, month_name
 from dataclasses import replace
 
 from trl_grpo_ext.answers.read.tree import Apply, Date, Node, Number, Time
@@ -20,6 +20,12 @@ _MONTHS["sept"] = 9
 _HALF = r"(?:[ap]\.?\s?m\b\.?|(?:o['’]clock )?in the (?:morning|afternoon|evening)|(?:o['’]clock )?at night|o['’]clock)"
 # The first letters are a cheap test before the names.
 _MONTH = rf"(?=[adfjmnos])(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+# A month with its capital, as "may" is a verb, or a season.
+PERIOD = rf"(?:(?:{'|'.join(month_name[1:])})|(?i:spring|summer|autumn|fall|winter))"
+# The words before a month, a season or a weekday that stands alone: "in July", "on the Tuesday".
+WITHIN = re.compile(
+    rf"\A(?:in|during|on)\s(?:the\s)?(?=(?:{PERIOD}|{'|'.join(day_name)})\Z)", re.IGNORECASE
+)
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?![\d:.])"
 _YEAR = r"\d{4}(?!\d)"
 WEEKDAY = (

@@ -88,6 +88,11 @@ _SCALED_MONEY = re.compile(r"([$€£]\d[\d,]*(?:\.\d+)?)([kM])\b(?![/^])")
 _SPACED_THOUSANDS = re.compile(
     r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])"
 )
+# Units of a fraction: "a third of a day".
+_MEASURES = (
+    rf"{LENGTHS}|second|minute|hour|day|week|month|year|decade|century|gram|kilogram|kg|ton|tonne|ounce|pound"
+    r"|lit(?:er|re)|millilit(?:er|re)|pint|quart|gallon|dollar|euro|degree"
+)
 # Rows of: substrings of which a text must have one, in lower case; a spelling of amounts in digits; and the spelling
 # that the reader knows.
 _SPELLINGS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
@@ -137,6 +142,16 @@ _SPELLINGS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
             r"(?<![\w.])(\d+)\s+(dollars|pounds|euros)\s+(?:and\s+)?(\d\d)(?=[\s.!]*$)"
         ),
         r"\1.\3 \2",
+    ),
+    # three quarters of an hour, but not a quarter of a cup of tea
+    (
+        (" of a", " of 1 "),
+        re.compile(
+            r"((?<![\w.])\d{1,3}/\d{1,4}|[½¼¾⅐-⅞]|\\[dt]?frac(?:\d\d|\{\d{1,3}\}\{\d{1,4}\})\$?) of (?:an?|1) "
+            rf"(?=(?:{_MEASURES})\b(?! of\b))",
+            re.I,
+        ),
+        r"\1 ",
     ),
     (
         ("whole", "full", "entire"),

@@ -59,7 +59,7 @@ _CODES = {"R$": "BRL", "GH₵": "GHS", **currency_codes()}
 _LEADING = sorted(set(_CODES) - set(_SYMBOLS), key=len, reverse=True)
 _LEADING_CODE = re.compile(
     rf"({'|'.join(map(re.escape, _LEADING))}) ?"
-    r"([-−]?\d[\d,]*(?:\.\d+)?(?: (?:thousand|million|billion)\b)?)(?![\w%])"
+    r"([-−]?\d(?:,?\d)*(?:\.\d+)?(?: (?:thousand|million|billion)\b)?)(?![\w%])"
 )
 _FLUID_OUNCES = re.compile(r"[Ff]l(?:uid)?\.?[ -]?(?:oz\b(?:\.(?!\s+[A-Z]))?|ounces?\b)")
 # The open end of `\left. x^2 \right|_0^1`, whose dot ends no sentence.

@@ -106,6 +106,21 @@ def currency_names() -> tuple[str, ...]:
 
 
 @cache
+def currency_signs() -> str:
+    """Return the signs that stand before an amount of money, as the characters of a regex's class.
+
+    Examples:
+        >>> [sign in currency_signs() for sign in "$€£₹"], currency_signs().isascii()
+        ([True, True, True, True], False)
+    """
+    signs = "$"
+    for measure, _, *spellings in _rows():
+        if is_money(measure):
+            signs += "".join(sign for sign in spellings if not sign[0].isalpha())
+    return signs
+
+
+@cache
 def currency_codes() -> Mapping[str, str]:
     """Map each code and sign of a currency to the currency's code, as read behind an amount.
 
