@@ -278,9 +278,11 @@ def _chosen(
         clause = _clause_at(sentence, clauses_of(sentence), chosen)
     choices = unlisted if chosen is None or chosen in unlisted else asked
     is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
-    if is_rest or not THEREFORE_CLAUSE.match(clause):
+    of_things = _of_things(sentence, choices, chosen, question)
+    is_new = of_things is not None and _not_known(sentence, choices, prompt) == [of_things]
+    if is_rest or is_new or not THEREFORE_CLAUSE.match(clause):
         candidates = (
-            _of_things(sentence, choices, chosen, question),
+            of_things,
             _new(sentence, choices, chosen, prompt),
             _of_clause(sentence, choices, question),
         )
