@@ -101,6 +101,11 @@ _NONE = re.compile(
     r"\b(?:none(?:\s+of\s+(?:them|these|those|the)\b)?|no\s+(?!one\b)((?:[a-z]+\s+){0,2}[a-z]+))\b[^\d?]*$",
     re.IGNORECASE,
 )
+# "None of them", "no apples"
+_NONE_ALONE = re.compile(
+    r"\W*(?:none(?:\s(?:of\s(?:them|these|those)|left|remain(?:s|ing)?))?|no\s([a-z]+))\W*",
+    re.IGNORECASE,
+)
 _SEVERAL = re.compile(" or | and |,")
 # Distinguishing words of a gold that the reader takes for a time of day or for counted things.
 _TELLING = frozenset(("loss", "losses", "gains", "profits"))
@@ -341,6 +346,19 @@ def _with_zero(
     return said("0") if is_of_question else found
 
 
+def _with_marked_zero(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
+    """Take 0 as answer if each gold is 0, a count is asked, and the only marked answer is "none" or "no apples"."""
+    if len(found.answers) != 1 or not all(gold == "0" for gold in golds):
+        return found
+    none = _NONE_ALONE.fullmatch(without_text_commands(found.answers[0]))
+    if none is None or not _HOW_MANY.search(question_of(prompt)):
+        return found
+    is_of_question = not none[1] or bool(stems(none[1]) & stems(question_of(prompt)))
+    return replace(found, answers=("0",)) if is_of_question else found
+
+
 def _with_outcome(
     found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
 ) -> FinalAnswer:
@@ -353,7 +371,7 @@ def _with_outcome(
     return said(outcome) if outcome and not is_hedged(sentence) else found
 
 
-_RULES_OF_ALL = (with_listed_words, with_name_and_amount)
+_RULES_OF_ALL = (with_listed_words, with_name_and_amount, _with_marked_zero)
 _RULES_OF_MARKED = (_with_outcome, with_named_values, with_labelled_lines, with_name)
 # A sentence in bold letters may say yes or no in words.
 _RULES_OF_EMPHASISED = (
