@@ -287,9 +287,7 @@ def _chosen(
             _of_clause(sentence, choices, question),
         )
         for better in candidates:
-            if better is None or _is_fact(sentence, better, chosen, question, prompt):
-                continue
-            if not conclusion(sentence, [better]).problem:
+            if better and _may_replace(sentence, better, chosen, question, prompt):
                 return Conclusion(values.index(better))
     if chosen is None:
         return found
@@ -297,6 +295,15 @@ def _chosen(
     if _CHOOSES.match(question) and is_opposed(question, clause):
         return Conclusion(-1, "no_answer")
     return Conclusion(values.index(chosen))
+
+
+def _may_replace(
+    sentence: str, value: Span, chosen: Span | None, question: str, prompt: str
+) -> bool:
+    """Check whether a value that the question points to may replace the chosen value."""
+    if _is_fact(sentence, value, chosen, question, prompt):
+        return False
+    return not conclusion(sentence, [value]).problem
 
 
 def _is_result(sentence: str, value: Span) -> bool:
