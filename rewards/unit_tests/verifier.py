@@ -23,6 +23,7 @@ from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.program import (
     REFERENCE_COLUMNS,
+    ends_answer,
     extract_program,
     reference_program,
 )
@@ -346,6 +347,7 @@ class UnitTestVerifier(BatchVerifier):
             # One failed test decides the score.
             stop_at_first=self.scoring == "all",
             imports=row.imports,
+            may_be_cut=ends_answer(program, sample.text),
         )
         return _Task(job, program[:SHOWN_PROGRAM], row.groups)
 
