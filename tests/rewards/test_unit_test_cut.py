@@ -7,6 +7,8 @@ from walls import walls_or_skip
 
 from trl_grpo_ext.programs.sandbox.cut_end import without_cut_end
 from trl_grpo_ext.rewards import UnitTestVerifier
+from trl_grpo_ext.rewards.unit_tests.verifier import WholeProgram
+from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 
 walls_or_skip()
@@ -70,6 +72,13 @@ def test_a_wrong_program_in_front_of_a_cut_statement_stays_wrong() -> None:
 )
 def test_any_other_text_that_is_no_python_stays_a_compile_error(answer: str) -> None:
     (verdict,) = _judge(answer)
+    assert verdict.reason == "test_1_compile_error"
+
+
+def test_a_tools_argument_is_whole_and_no_answers_end_cuts_it() -> None:
+    argument = WholeProgram(f"{PROMPT}{RIGHT}\nprint(twice(1")
+    sample = Sample(prompt="", text=argument, row={"tests": ["assert twice(2) == 4"]})
+    (verdict,) = UnitTestVerifier().judge_samples([sample])
     assert verdict.reason == "test_1_compile_error"
 
 
