@@ -23,6 +23,7 @@ from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.program import (
     REFERENCE_COLUMNS,
+    ends_answer,
     extract_program,
     reference_program,
 )
@@ -339,6 +340,8 @@ class UnitTestVerifier(BatchVerifier):
         program = program_of(sample, names, row.called)
         if isinstance(program, Verdict):
             return program
+        # A tool's argument has an end of its own.
+        is_text = not isinstance(sample.text, WholeProgram)
         job = Job(
             program=row.whole(program),
             suite=row.suite,
@@ -346,6 +349,7 @@ class UnitTestVerifier(BatchVerifier):
             # One failed test decides the score.
             stop_at_first=self.scoring == "all",
             imports=row.imports,
+            may_be_cut=is_text and ends_answer(program, sample.text),
         )
         return _Task(job, program[:SHOWN_PROGRAM], row.groups)
 

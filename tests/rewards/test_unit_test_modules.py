@@ -356,6 +356,36 @@ def test_a_module_that_is_nowhere_is_the_program(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("from .solution import f", "f"),
+        ("from ..solution import f as twice", "twice"),
+        ("from .solution import *", "f"),
+        ("from . import solution", "solution.f"),
+        ("from .. import calc as c", "c.f"),
+        ("from . import f", "f"),
+        # In the tests' package, a module of this name is not Python's.
+        ("from .statistics import f", "f"),
+        (
+            "try:\n    from .solution import f\nexcept ImportError:\n    from solution import f",
+            "f",
+        ),
+    ],
+)
+def test_a_relative_import_of_tests_is_read_as_an_absolute_one(
+    line: str, name: str
+) -> None:
+    suite = call_suite({"tests": f"{line}\ndef test_f():\n    assert {name}(2) == 4"})
+    assert run(suite, "def f(x): return 2 * x") == ["passed"]
+    assert run(suite, "def f(x): return 3 * x") == ["AssertionError"]
+
+
+def test_two_relative_modules_of_tests_may_hold_helpers() -> None:
+    source = "from .helpers import check\nfrom .calc import f\ndef test_f(): check(f(2), 4)"
+    assert reason_of({"tests": source}) == "tests_import_several"
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "from json import loads\ndef test_f(): assert loads('2') == 2",

@@ -111,7 +111,8 @@ def _run_once(
                 shares_files=suite.shares_files,
             )
         )
-        tell(solution, {"program": job.program})
+        cut = suite.names if job.may_be_cut else None
+        tell(solution, {"program": job.program, "cut": cut})
         tell(control, judge_order(job, suite) | of_skips)
         return _follow(zygote, job, (program, judge), solution, control)
 

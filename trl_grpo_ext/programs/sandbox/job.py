@@ -157,7 +157,8 @@ class Job:
     """A program as the model wrote it, plus tests, limits and whether a failed test stops the run.
 
     `imports` lists packages, by import name, that the dataset row itself imports; the program is shown the installed
-    ones. No name in it may come from the program.
+    ones. No name in it may come from the program. `may_be_cut` tells that nothing stands behind the program in its
+    answer, so that the answer's end may cut the last statement; tests that call the program then leave it out.
     """
 
     program: str
@@ -165,6 +166,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     stop_at_first: bool = True
     imports: tuple[str, ...] = ()
+    may_be_cut: bool = False
 
     def to_record(self) -> dict[str, Any]:
         """Return a dict of plain JSON values, from which `from_record` rebuilds the job without `suite.code`."""

@@ -24,6 +24,7 @@ from trl_grpo_ext.programs.suites.solution_imports import (
     is_solution_import,
     solution_modules,
     unknown_modules,
+    with_absolute_imports,
     with_solution_for_unknown,
     without_solution_imports,
 )
@@ -39,6 +40,7 @@ from trl_grpo_ext.programs.suites.source import (
     reads_of,
     required_packages,
     top_level,
+    used_bare,
 )
 from trl_grpo_ext.programs.suites.test_module import (
     Module,
@@ -161,31 +163,19 @@ def solution_names(
 
 def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Write imports for free names that are modules: known module names of which only attributes are used."""
-    used_bare = _used_bare(nodes)
+    bare = used_bare(nodes)
     imports = {}
     for name in free:
         is_known = (
             name in _ALIASES or name in _THIRD_PARTY or name in sys.stdlib_module_names
         )
-        if not is_known or name in used_bare:
+        if not is_known or name in bare:
             continue
         module = _ALIASES.get(name, name)
         imports[name] = f"import {module}"
         if name != module:
             imports[name] += f" as {name}"
     return imports
-
-
-def _used_bare(nodes: Iterable[ast.AST]) -> set[str]:
-    """Collect names used bare, not only in front of an attribute."""
-    uses: Counter[str] = Counter()
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            uses[node.id] += 1
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            # This use will be counted, or has been, as that of a name.
-            uses[node.value.id] -= 1
-    return {name for name, count in uses.items() if count > 0}
 
 
 def _starred_names(node: ast.stmt) -> frozenset[str]:
@@ -220,7 +210,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         BadTests: if the tests take nothing from the solution, or are not Python.
     """
     entry_point = code.entry_point
-    module = _importing_the_solution(module, entry_point)
+    module = _importing_the_solution(with_absolute_imports(module), entry_point)
     own = [part for part in module.setup if not _defines(part, entry_point)]
     imported, setup = without_solution_imports(own)
     # A definition in the tests overrides an import from the solution.

@@ -115,6 +115,20 @@ def extract_program(
     return with_call_behind(program, [block.code for block in behind])
 
 
+def ends_answer(program: str, answer: str) -> bool:
+    r"""Test if the answer ends with the program: no closing fence, tag or prose stands behind it.
+
+    Examples:
+        >>> ends_answer("print(1\n", "~~~py\nprint(1"), ends_answer("print(1\n", "~~~py\nprint(1\n~~~")
+        (True, False)
+    """
+    return _last_line(program) == _last_line(without_tokens(answer))
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2].strip()
+
+
 def _programs(blocks: list[FencedBlock], called: Collection[str]) -> list[FencedBlock]:
     """Keep the blocks that may be the program, by the first test that any block passes; else all.
 

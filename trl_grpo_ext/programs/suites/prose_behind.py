@@ -15,9 +15,17 @@ _SOFT_KEYWORDS = ("match", "case", "type")
 _NO_NAME = "|".join((*keyword.kwlist, *_SOFT_KEYWORDS))
 # Two names beside each other, as in "This adds one"
 _TWO_NAMES = re.compile(rf"\b(?!(?:{_NO_NAME})\b)[A-Za-z]\w* +(?!(?:{_NO_NAME})\b)[A-Za-z]")
+# A string's prefix in front of its quotes: `x: u'...'` is Python
+_PREFIX = r"(?i:[rbuft]|rb|br|fr|rf|tr|rt)'"
 # "Explanation:", "Done." and "It's", but no `else:` and no `r'...'`
 _ONE_NAME = re.compile(
-    rf"(?!(?:{_NO_NAME})\b)(?!(?i:[rbuft]|rb|br|fr|rf|tr|rt)')[A-Za-z]\w*(?:[:.!?]\s*\Z|'[a-z])"
+    rf"(?!(?:{_NO_NAME})\b)(?!{_PREFIX})[A-Za-z]\w*(?:[:.!?]\s*\Z|'[a-z])"
+)
+# "Note: It's done", "Output: [2]." and "Time complexity: O(n)!": a label, and behind it an apostrophe in a word, or an
+# end of a sentence; `x: 'a'` and `x: 5.` are Python
+_LABEL = re.compile(
+    rf"(?!(?:{_NO_NAME})\b)[A-Za-z][\w -]{{0,40}}:[ \t]+(?:"
+    rf"\(?(?!{_PREFIX}|(?:{_NO_NAME})')[A-Za-z]\w{{0,40}}'[a-z ]|[^\"'#\n]{{0,1000}}(?:[A-Za-z_)\]]\.|[!?])\s*\Z)"
 )
 # Within brackets, names may end a line in any way.
 _CONTINUED = re.compile(r"[\[({,\\]\s*\Z")
@@ -79,4 +87,4 @@ def _is_prose(line: str) -> bool:
     before = code[0] if code else ""
     if _TWO_NAMES.search(before):
         return True
-    return _ONE_NAME.match(line) is not None
+    return any(pattern.match(line) for pattern in (_ONE_NAME, _LABEL))

@@ -17,6 +17,7 @@ from trl_grpo_ext.programs.suites.source import (
     statements,
     top_level,
     unparsed,
+    used_bare,
 )
 from trl_grpo_ext.programs.suites.test_module import Module
 
@@ -122,6 +123,33 @@ def without_solution_imports(
     return names, others
 
 
+def with_absolute_imports(module: Module) -> Module:
+    r"""Write `from .solution import add` as `from solution import add`; tests belong to no package here.
+
+    Examples:
+        >>> from trl_grpo_ext.programs.suites.test_module import read_test_module
+        >>> read = read_test_module("from . import calc\nassert calc.add(1, 2) == 3")
+        >>> with_absolute_imports(read).setup[0].text
+        'import calc'
+    """
+    parts = [*module.setup, *all_statements(module.tests)]
+    nodes = nodes_of(parts)
+    if not any(map(_is_relative, nodes)):
+        return module
+    absolute = _Absolute(used_bare(nodes))
+    setup = []
+    for part in module.setup:
+        # Parsed again, since the tree is changed in place.
+        tree = absolute.visit(ast.parse(part.text))
+        setup += [unparsed(node) for node in tree.body]
+    tests = [ast.unparse(absolute.visit(ast.parse(test))) for test in module.tests]
+    return replace(module, setup=tuple(setup), tests=tuple(tests))
+
+
+def _is_relative(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.level > 0
+
+
 def solution_modules(parts: Sequence[Statement]) -> set[str]:
     """Collect the names of `import solution` and `import solution as name`."""
     return _module_names(part.node for part in parts)
@@ -206,6 +234,38 @@ def _must_be_nowhere(name: str) -> str:
 def is_known_module(name: str) -> bool:
     """Recognize a module of the standard library or of a package; modules in the current folder do not count."""
     return name in {*sys.stdlib_module_names, *_PACKAGES} or is_installed(name)
+
+
+class _Absolute(ast.NodeTransformer):
+    """Replaces relative imports by absolute imports.
+
+    Args:
+        bare: Names that are no modules: `from . import add` takes a function of the program.
+    """
+
+    def __init__(self, bare: set[str]) -> None:
+        self.bare = bare
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.stmt]:
+        if not node.level:
+            return node
+        if node.module:
+            return ast.ImportFrom(_local(node.module), node.names, 0)
+        imports: list[ast.stmt] = []
+        for alias in node.names:
+            if alias.name == "*" or (alias.asname or alias.name) in self.bare:
+                imports.append(ast.ImportFrom(SOLUTION, [alias], 0))
+            else:
+                bound = alias.asname or alias.name
+                module = _local(alias.name)
+                asname = None if bound == module else bound
+                imports.append(ast.Import([ast.alias(module, asname)]))
+        return imports
+
+
+def _local(module: str) -> str:
+    """Return a relative module's absolute name; one that Python or a package has too is the program's."""
+    return SOLUTION if is_known_module(top_level(module)) else module
 
 
 class _Renamed(ast.NodeTransformer):

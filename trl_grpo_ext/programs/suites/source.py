@@ -10,6 +10,7 @@ import re
 import symtable
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,6 +142,18 @@ def top_level(module: str) -> str:
     """Return the first part of a module's dotted name."""
     name, _, _ = module.partition(".")
     return name
+
+
+def used_bare(nodes: Iterable[ast.AST]) -> set[str]:
+    """Collect names used bare, not only in front of an attribute."""
+    uses: Counter[str] = Counter()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            uses[node.id] += 1
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            # This use will be counted, or has been, as that of a name.
+            uses[node.value.id] -= 1
+    return {name for name, count in uses.items() if count > 0}
 
 
 def parse(source: str) -> ast.Module | None:

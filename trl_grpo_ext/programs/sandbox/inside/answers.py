@@ -213,11 +213,11 @@ def serve(control: int, rpc: int) -> None:
     """
     trainer = Channel(control)
     trainer.send({"ready": True})
-    source = trainer.receive()["program"]
+    order = trainer.receive()
     vars(sys).update(_printed)
     judge = Channel(rpc)
     module = new_module("solution")
-    failed = load(source, module.__dict__)
+    failed = load(order["program"], module.__dict__, order.get("cut"))
     if failed is not None:
         judge.send({"failed": failed})
         return

@@ -12,10 +12,12 @@ import io
 import os
 import resource
 import sys
+from collections.abc import Collection
 from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
+from trl_grpo_ext.programs.sandbox.cut_end import without_cut_end
 from trl_grpo_ext.workers.frames import Channel
 
 FILENAME = "solution.py"
@@ -106,14 +108,21 @@ def describe(error: BaseException) -> str:
     return f"{text} (line {lines[-1]})" if lines else text
 
 
-def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:
+def load(
+    source: str, namespace: dict[str, Any], needed: Collection[str] | None = None
+) -> dict[str, str] | None:
     """Run a program's source in `namespace`.
+
+    Args:
+        source: The program.
+        namespace: The module's names.
+        needed: Names of which a program is to bind one whose last statement may be cut; None for any other program.
 
     Returns:
         None if the program reached its last line, otherwise a dict with keys `ending` and `detail`.
     """
     try:
-        exec(compile_program(source), namespace)
+        exec(_compile(source, needed), namespace)
     except CompileError as error:
         return {"ending": "compile_error", "detail": str(error)}
     except MemoryError as error:
@@ -121,6 +130,24 @@ def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:
     except BaseException as error:
         return {"ending": "error", "detail": describe(error)}
     return None
+
+
+def _compile(source: str, needed: Collection[str] | None) -> CodeType:
+    try:
+        return compile_program(source)
+    except CompileError as refused:
+        kept = "" if needed is None else without_cut_end(source)
+        if not kept:
+            raise
+        try:
+            code = compile_program(kept)
+        except CompileError:
+            # The error of the whole program tells more.
+            raise refused from None
+        # The statement that is cut may be the program itself.
+        if needed and not set(needed).intersection(code.co_names):
+            raise
+        return code
 
 
 def run_program(control: int) -> NoReturn:
