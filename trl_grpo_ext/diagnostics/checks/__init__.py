@@ -104,6 +104,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         wrong_driver.punished,
         wrong_driver.wrong_sign,
         wrong_driver.not_yet,
+        wrong_driver.faded,
         wrong_driver.secondary_only,
         wrong_driver.cancelled,
         wrong_driver.outweighed,
@@ -168,6 +169,12 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         kl_blowup.far_and_no_better,
         *DEAD_GROUPS,
         entropy_collapse.collapsed,
+    ),
+    wrong_driver.faded: (
+        noisy_verifier.turned_around,
+        noisy_verifier.refused,
+        inert_term.flat,
+        inert_term.saturated,
     ),
     # The policy is as good as before. Where rows are too hard for it, a lesser term alone tells answers apart.
     getting_worse.harder_data: (

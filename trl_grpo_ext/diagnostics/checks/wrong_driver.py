@@ -18,6 +18,7 @@ from trl_grpo_ext.diagnostics.batches import (
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.figures.gold import are_paid
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import mean_of_known
 
@@ -272,6 +273,31 @@ def not_yet(window: Window) -> CheckResult:
             ),
             numbers={"steps": steps_so_far(window)},
             action=f"Let the schedule of `{term}` begin earlier, or with some weight.",
+        )
+    return None
+
+
+def faded(window: Window) -> CheckResult:
+    """Find a term that reads answers and has lost its weight, while no term in force pays right answers."""
+    if any(map(window.has_read_answers, window.in_force)):
+        return None
+    # A plain function tells no answers, and may pay them all the same.
+    if not window.in_force or are_paid(
+        [batch.gold_endings for batch in window.kept_batches]
+    ):
+        return None
+    for term in window.trained_on:
+        if term in window.in_force or not window.has_read_answers(term):
+            continue
+        named = names(window.in_force)
+        return Finding(
+            severity=Severity.CRITICAL,
+            terms=(term, *window.in_force),
+            sentence=(
+                f"`{term}` judges the answers and has lost its weight: {named} alone is learned."
+            ),
+            numbers={"steps": steps_so_far(window)},
+            action=f"Let the schedule of `{term}` end above 0.",
         )
     return None
 
