@@ -123,6 +123,8 @@ _LETTER = re.compile(r"[A-Za-z]")
 _INEQUALITY = re.compile(r"[<>≤≥]|\\[lg]eq?(?![A-Za-z])")
 # A sentence with all words of a question answers the question, if these are at least as many.
 _MIN_WORDS = 2
+# A sentence that adds something about the person or the answer before: "She still needs $16."
+_ADDS = re.compile(r"\W*(?:she|he|they|it|this|that)\b[^?]*\d", re.IGNORECASE)
 # Characters at the end of a prompt in which repeated words are looked up.
 MAX_PROMPT = 4_000
 # Beginnings of a sentence that are not part of its value.
@@ -399,7 +401,7 @@ def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
     before, last = sentences[-2:]
     asked = stems(question_of(prompt))
     if (
-        len(asked) < _MIN_WORDS
+        len(asked) < (1 if _ADDS.match(last) else _MIN_WORDS)
         or asked & stems(last)
         or _SO.match(last.strip())
         or _DECIDES.search(last)
