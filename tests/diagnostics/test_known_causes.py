@@ -227,21 +227,6 @@ def test_a_term_that_waits_for_its_weight_is_named(last: float) -> None:
     assert "too strict" not in told
 
 
-@pytest.mark.parametrize("lasting", ["brief", "strict"])
-def test_a_term_that_judges_answers_and_has_lost_its_weight_is_named_unless_another_judges_them(
-    lasting: str,
-) -> None:
-    def card(step: int) -> Scorecard:
-        answers = [answered(place % 3 == 0) for place in range(64)]
-        others = answers if lasting == "strict" else [0.2, 0.4] * 32
-        weights = {"answer": float(step < 9), lasting: 0.2}
-        return batch({"answer": answers, lasting: others}, step=step, weights=weights)
-
-    told = diagnosis_of([card(step) for step in range(30)], {"max_steps": 30}).sentence
-    lost = "`answer` judges the answers and has lost its weight: `brief` alone is learned."
-    assert (lost in told) is (lasting == "brief")
-
-
 def test_one_prompt_for_all_rows_is_named_and_not_their_golds() -> None:
     cards = []
     for step in range(24):

@@ -191,7 +191,7 @@ def test_a_first_term_that_a_schedule_took_out_is_named_where_the_others_read_no
         ).sentence
 
     assert (
-        "(`answer`, which came first, has no weight since step 10: keep some on it)"
+        "`answer` judges the answers and has no weight since step 10: `brief` alone is learned."
         in told(reads=False)
     )
     assert "has no weight" not in told(reads=True)

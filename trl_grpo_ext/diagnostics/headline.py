@@ -249,24 +249,11 @@ def _of_solved(window: Window, evaluation: Ends | None, caveats: Sequence[str]) 
 
 
 def _changed_weight(window: Window) -> str:
-    """Tell of a first term whose schedule began late, or took its weight; else empty.
-
-    A form that is learned may well fade before the answers. A faded term is told if it reads answers and the first
-    term in force reads none.
-    """
+    """Tell of a first term whose schedule began late; else empty."""
     begun = window.begun
     if begun is not None and begun.step:
         return f" (`{begun.term}` has had no weight until step {begun.step}: let its schedule begin earlier)"
-    faded = window.faded
-    if faded is None:
-        return ""
-    if (
-        window.of_term(window.in_force[0]).has_answers
-        or not window.of_term(faded.term).has_answers
-    ):
-        return ""
-    when = "" if faded.step is None else f" since step {faded.step}"
-    return f" (`{faded.term}`, which came first, has no weight{when}: keep some on it)"
+    return ""
 
 
 NOT_HELD_OUT = "nothing is held out"

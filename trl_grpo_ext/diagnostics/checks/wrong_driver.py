@@ -278,28 +278,26 @@ def not_yet(window: Window) -> CheckResult:
 
 
 def faded(window: Window) -> CheckResult:
-    """Find a term that reads answers and has lost its weight, while no term in force pays right answers."""
-    if any(map(window.has_read_answers, window.in_force)):
+    """Find a first term that reads answers and has lost its weight, while no term in force pays right answers."""
+    lost = window.faded
+    if lost is None or not window.in_force or not window.has_read_answers(lost.term):
         return None
     # A plain function tells no answers, and may pay them all the same.
-    if not window.in_force or are_paid(
+    if any(map(window.has_read_answers, window.in_force)) or are_paid(
         [batch.gold_endings for batch in window.kept_batches]
     ):
         return None
-    for term in window.trained_on:
-        if term in window.in_force or not window.has_read_answers(term):
-            continue
-        named = names(window.in_force)
-        return Finding(
-            severity=Severity.CRITICAL,
-            terms=(term, *window.in_force),
-            sentence=(
-                f"`{term}` judges the answers and has lost its weight: {named} alone is learned."
-            ),
-            numbers={"steps": steps_so_far(window)},
-            action=f"Let the schedule of `{term}` end above 0.",
-        )
-    return None
+    named = names(window.in_force)
+    when = "" if lost.step is None else f" since step {lost.step}"
+    return Finding(
+        severity=Severity.CRITICAL,
+        terms=(lost.term, *window.in_force),
+        sentence=(
+            f"`{lost.term}` judges the answers and has no weight{when}: {named} alone is learned."
+        ),
+        numbers={"steps": steps_so_far(window)},
+        action=f"Let the schedule of `{lost.term}` end above 0.",
+    )
 
 
 def _begins_too_late(window: Window, schedule: Any) -> str:
