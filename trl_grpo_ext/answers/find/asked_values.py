@@ -279,11 +279,11 @@ def _chosen(
     choices = unlisted if chosen is None or chosen in unlisted else asked
     is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
     of_things = _of_things(sentence, choices, chosen, question)
-    is_new = of_things is not None and _not_known(sentence, choices, prompt) == [of_things]
-    if is_rest or is_new or not THEREFORE_CLAUSE.match(clause):
+    new = _not_known(sentence, choices, prompt)
+    if is_rest or new == [of_things] or not THEREFORE_CLAUSE.match(clause):
         candidates = (
             of_things,
-            _new(sentence, choices, chosen, prompt),
+            _new(sentence, choices, new, chosen, prompt),
             _of_clause(sentence, choices, question),
         )
         for better in candidates:
@@ -315,7 +315,7 @@ def _is_result(sentence: str, value: Span) -> bool:
 def _is_fact(
     sentence: str, value: Span, chosen: Span | None, question: str, prompt: str
 ) -> bool:
-    """Check whether a value is the prompt's and the chosen value a new result: "She has 54, and 54 + 18 = 72"."""
+    """Check whether a value repeats the prompt beside a chosen new result: "She has 54, and 54 + 18 = 72"."""
     known = known_numbers(prompt)
     if chosen is None or chosen.start < value.end:
         return False
@@ -346,7 +346,7 @@ def _not_in_order(sentence: str, values: Sequence[Span], question: str) -> Seque
 
 @lru_cache(maxsize=256)
 def _asks_which(question: str, noun: str) -> bool:
-    """Check whether a question asks for a number of order: "On which day", "What is the first week in which"."""
+    """Check whether a question asks for a noun's number: "On which day", "What is the first week in which"."""
     asks = rf"\b(?:which|what)\s(?:[a-z]+\s){{0,4}}?{noun}\b(?!\s\d)"
     return re.search(asks, question, re.IGNORECASE) is not None
 
@@ -514,10 +514,13 @@ def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | N
 
 
 def _new(
-    sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
+    sentence: str,
+    values: Sequence[Span],
+    new: Sequence[Span],
+    chosen: Span | None,
+    prompt: str,
 ) -> Span | None:
-    """Return a sentence's single new value, absent from the prompt, if its clause fits the question best."""
-    new = _not_known(sentence, values, prompt)
+    """Return the single one of the new values, absent from the prompt, if its clause fits the question best."""
     if len(_texts(sentence, new)) != 1:
         return None
     if chosen in new or _OPTIONS.search(prompt[-MAX_PROMPT:]):

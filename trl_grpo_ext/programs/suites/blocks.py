@@ -180,7 +180,7 @@ def with_first_fence(text: str) -> str:
 
 
 def begins_with_code(text: str) -> bool:
-    """Test if a text begins with a line that can only be code."""
+    """Test if a text's first line is code beyond doubt, such as `import` or `def`."""
     return _BEGINS_WITH_CODE.match(text) is not None
 
 

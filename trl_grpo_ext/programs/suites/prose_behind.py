@@ -73,7 +73,7 @@ def without_prose(program: str) -> str:
 
 
 def _is_prose(line: str) -> bool:
-    """Recognize a line without indentation that no Python can have.
+    """Recognize an unindented line of prose, which Python refuses: `This adds one`, `Note: It's done`.
 
     Examples:
         >>> [_is_prose(line) for line in ("1. It adds one.", "It's done", "x in xs and y", "print('It adds one')")]

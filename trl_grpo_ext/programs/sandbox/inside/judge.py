@@ -125,7 +125,7 @@ class _Judgement:
                 return
 
     def find_skips(self, setup: CodeType, snippets: list[CodeType]) -> None:
-        """Run each test without the program, and report whether it, or which of its rows, skips itself."""
+        """Run each test without the program, and report skipped tests and skipped rows of `parametrize`."""
         names = self._tests.names
         found = find_skips(
             self._program, (setup, snippets), names, lambda: _new_namespace(self._program)

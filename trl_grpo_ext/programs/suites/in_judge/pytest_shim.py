@@ -263,7 +263,7 @@ class approx:  # noqa: N801  (pytest's name)
 
 
 class param:  # noqa: N801  (pytest's name)
-    """A row of `parametrize`; the id is ignored, and so are marks that do not skip."""
+    """A row of `parametrize`: its values and its marks, of which only skips count; its id has no effect."""
 
     def __init__(self, *values: Any, marks: Any = (), **_: Any) -> None:
         self.values, self.marks = values, marks
