@@ -25,7 +25,7 @@ from trl_grpo_ext.answers.read.choices import (
 )
 from trl_grpo_ext.answers.read.numerals import is_whole
 from trl_grpo_ext.answers.read.spelling import spelled, without_text_commands
-from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Number, Words
+from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Node, Number, Quantity, Words
 from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import judge_in_workers
@@ -181,7 +181,15 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
         ).problem(asked, read(answer))
     except UndecidedError:
         return None
-    return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
+    return _compared(reason, answer, _kind(asked.node))
+
+
+def _kind(gold: Node) -> str:
+    """Name what an answer is compared with a gold as, for the verdict's details."""
+    if isinstance(gold, Words):
+        return "words"
+    is_number = isinstance(gold, (Number, Quantity, *OF_OWN_TYPE))
+    return "number" if is_number else "mathematics"
 
 
 def _letters(text: str) -> list[str]:

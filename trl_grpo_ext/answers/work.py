@@ -15,6 +15,7 @@ import sympy
 from trl_grpo_ext.answers.compare import algebra, equality
 from trl_grpo_ext.answers.compare.amounts import DECIMALS, Algebra, rounds_to, same_number
 from trl_grpo_ext.answers.compare.comparison import Comparison
+from trl_grpo_ext.answers.compare.expanded import same_polynomial, same_relation
 from trl_grpo_ext.answers.policy import Judge, is_prose
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.tree import (
@@ -32,6 +33,9 @@ class Sympy(Algebra):
     """An algebra that compares values with sympy."""
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
+        decided = same_polynomial(gold, answer)
+        if decided is not None:
+            return decided
         one, other = algebra.value_of(gold), algebra.value_of(answer)
         if equality.equal(one, other) or (
             Opaque in (type(gold), type(answer)) and equality.verified(one, other)
@@ -56,6 +60,9 @@ class Sympy(Algebra):
         return same_number(Number(asked, places[0]), Number(given, places[1]), decimals)
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:
+        decided = same_relation(gold, answer)
+        if decided is not None:
+            return decided
         if gold.signs == answer.signs == ("=",):
             sides = [
                 tuple(map(algebra.value_of, relation.sides)) for relation in (gold, answer)
@@ -64,6 +71,9 @@ class Sympy(Algebra):
         return equality.same_inequalities(gold, answer)
 
     def same_regions(self, gold: Node, answer: Node) -> bool:
+        decided = same_relation(gold, answer)
+        if decided is not None:
+            return decided
         return equality.same_regions(algebra.region_of(gold), algebra.region_of(answer))
 
     def solves(self, gold: Relation, answer: Node) -> bool:

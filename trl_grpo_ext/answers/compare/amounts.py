@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from zlib import crc32
 
+from trl_grpo_ext.answers.compare.expanded import same_polynomial, same_relation
 from trl_grpo_ext.answers.read.tree import (
     CONSTANTS,
     Apply,
@@ -42,7 +43,7 @@ class UndecidedError(Exception):
 
 
 class Algebra:
-    """An algebra without sympy: identical expressions are equal, distant values differ, all else is undecided."""
+    """An algebra without sympy: it decides identical expressions, distant values and polynomials, and nothing else."""
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
         """Check whether two expressions or matrices are equal.
@@ -54,19 +55,25 @@ class Algebra:
             return True
         if apart(gold, answer, decimals):
             return False
-        raise UndecidedError
+        return _decided(same_polynomial(gold, answer))
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:
         """Check whether two equations, or two inequalities in several variables, are equivalent."""
-        return self.same_values(gold, answer, DECIMALS)
+        return gold == answer or _decided(same_relation(gold, answer))
 
     def same_regions(self, gold: Node, answer: Node) -> bool:
         """Check whether two nodes name the same set of numbers."""
-        return self.same_values(gold, answer, DECIMALS)
+        return gold == answer or _decided(same_relation(gold, answer))
 
     def solves(self, gold: Relation, answer: Node) -> bool:
         """Check whether an expression solves an equation for the variable that the expression lacks."""
         return self.same_values(gold, answer, DECIMALS)
+
+
+def _decided(same: bool | None) -> bool:
+    if same is None:
+        raise UndecidedError
+    return same
 
 
 def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
