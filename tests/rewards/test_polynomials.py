@@ -85,3 +85,28 @@ def test_what_coefficients_leave_open_is_decided_by_sympy(
     gold: str, answer: str, score: float
 ) -> None:
     assert same_answer(answer, gold).score == score
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "score"),
+    [
+        (r"(2, \infty)", r"\boxed{2x + 3 > 7}", 1.0),
+        (r"(-\infty, 2)", r"\boxed{7 > 2x + 3}", 1.0),
+        (r"(-\infty, 2)", r"\boxed{2x + 3 > 7}", 0.0),
+        (r"[-1, 5]", r"\boxed{|x - 2| \le 3}", 1.0),
+        (r"(-1, 5)", r"\boxed{|x - 2| \le 3}", 0.0),
+        (r"(-\infty, -1) \cup (5, \infty)", r"\boxed{3 < |x - 2|}", 1.0),
+        (r"(-\infty, -1) \cup (5, \infty)", r"\boxed{4 < |x - 2|}", 0.0),
+        (r"\emptyset", r"\boxed{|x| < -1}", 1.0),
+        (r"(-\infty, \infty)", r"\boxed{|x| > -1}", 1.0),
+        (
+            r"[-\frac{3}{2}, -1] \cup [1, \frac{3}{2}]",
+            r"\boxed{1 \le |x| \le \frac{3}{2}}",
+            1.0,
+        ),
+    ],
+)
+def test_an_inequality_equals_the_interval_of_its_solutions(
+    gold: str, answer: str, score: float
+) -> None:
+    assert same_answer(answer, gold).score == score

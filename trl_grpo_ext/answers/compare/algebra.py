@@ -67,6 +67,8 @@ _SIGNS = {
     "=": sympy.Eq,
     "!=": sympy.Ne,
 }
+# Signs of inequalities with their sides exchanged.
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _BARE_LIMIT = re.compile(r"([_^])\s*([A-Za-z])")
 _BARE_FUNCTION = re.compile(
     r"(?<![\\A-Za-z])(?<!name\{)(?<!rm\{)(?<!xt\{)(sin|cos|tan|ln|log|exp)(?![A-Za-z])"
@@ -222,18 +224,18 @@ def _variable(values: list[Value]) -> Value:
 
 
 def _solved(sign: str, left: Value, right: Value, variable: Value) -> Value:
-    if right == variable:
-        turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-        left, right, sign = right, left, turned.get(sign, sign)
-    if left == variable and variable not in right.free_symbols:
-        return {
-            "<": lambda: sympy.Interval.open(-sympy.oo, right),
-            "<=": lambda: sympy.Interval(-sympy.oo, right),
-            ">": lambda: sympy.Interval.open(right, sympy.oo),
-            ">=": lambda: sympy.Interval(right, sympy.oo),
-            "=": lambda: sympy.FiniteSet(right),
-            "!=": lambda: sympy.Complement(sympy.S.Reals, sympy.FiniteSet(right)),
-        }[sign]()
+    if right == variable or isinstance(right, sympy.Abs):
+        left, right, sign = right, left, _TURNED.get(sign, sign)
+    if variable not in right.free_symbols:
+        if left == variable:
+            return _ray(sign, right)
+        if isinstance(left, sympy.Abs) and sign in _TURNED:
+            return _within(sign, left.args[0], right, variable)
+    slope = sympy.diff(left - right, variable)
+    # sympy's own solver takes a hundred times as long for a line.
+    if slope.is_Rational and slope != 0:
+        bound = sympy.expand(variable - (left - right) / slope)
+        return _ray(sign if slope > 0 else _TURNED.get(sign, sign), bound)
     # sympy solves relations in a real variable only.
     real = sympy.Dummy(real=True)
     left = left.subs(variable, real)
@@ -246,6 +248,32 @@ def _solved(sign: str, left: Value, right: Value, variable: Value) -> Value:
     if sign == "=":
         return sympy.solveset(left - right, real, sympy.S.Reals)
     return relation.as_set()
+
+
+def _ray(sign: str, bound: Value) -> Value:
+    """Return the numbers beside a bound for which `x sign bound` holds."""
+    match sign:
+        case "<":
+            return sympy.Interval.open(-sympy.oo, bound)
+        case "<=":
+            return sympy.Interval(-sympy.oo, bound)
+        case ">":
+            return sympy.Interval.open(bound, sympy.oo)
+        case ">=":
+            return sympy.Interval(bound, sympy.oo)
+        case "=":
+            return sympy.FiniteSet(bound)
+        case _:
+            return sympy.Complement(sympy.S.Reals, sympy.FiniteSet(bound))
+
+
+def _within(sign: str, value: Value, bound: Value, variable: Value) -> Value:
+    """Solve an inequality of an absolute value, `|value| sign bound`, as two without bars."""
+    above = _solved(sign, value, bound, variable)
+    below = _solved(_TURNED[sign], value, -bound, variable)
+    if sign in ("<", "<="):
+        return sympy.Intersection(above, below)
+    return sympy.Union(above, below)
 
 
 def exact(node: Node) -> bool:
