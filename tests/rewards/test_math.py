@@ -281,7 +281,7 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
     monkeypatch: Any,
 ) -> None:
     verifier = MathVerifier(timeout=1.5)
-    verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
+    verifier([boxed(r"\sqrt{8}")], solution=[r"2\sqrt{2}"])  # the worker is warm
     asked: list[Pair] = []
     in_workers = judging.in_workers
     monkeypatch.setattr(
@@ -291,7 +291,7 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
     )
     for _ in range(2):
         verdicts = verifier.judge(
-            [HOSTILE] * 8 + [boxed("y+y")], solution=["5"] * 8 + ["2y"]
+            [HOSTILE] * 8 + [boxed(r"\sqrt{12}")], solution=["5"] * 8 + [r"2\sqrt{3}"]
         )
         assert [verdict.status for verdict in verdicts] == [Status.TIMEOUT] * 8 + [
             Status.CORRECT
@@ -307,7 +307,7 @@ def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_
     None
 ):
     verifier = MathVerifier(timeout=0.5)
-    verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
+    verifier([boxed(r"\sqrt{8}")], solution=[r"2\sqrt{2}"])  # the worker is warm
     first, again = (
         verifier.judge([boxed("9^{9^{9^9}}+3")], solution=["5"])[0] for _ in range(2)
     )
@@ -342,7 +342,9 @@ def test_a_gold_that_computes_for_ever_is_the_datas_fault() -> None:
 def test_it_works_off_the_main_thread() -> None:
     scores: list[list[float | None]] = []
     thread = threading.Thread(
-        target=lambda: scores.append(math_reward([boxed("z+z")], solution=["2z"]))
+        target=lambda: scores.append(
+            math_reward([boxed(r"\sqrt{20}")], solution=[r"2\sqrt{5}"])
+        )
     )
     thread.start()
     thread.join()
@@ -372,8 +374,8 @@ def test_a_fault_of_the_grader_is_not_remembered(monkeypatch: Any) -> None:
             "in_workers",
             lambda pairs, timeout: [grader_error("worker_lost")] * len(pairs),
         )
-        assert math_reward([boxed("2y+y")], solution=["3y"]) == [None]
-    assert math_reward([boxed("2y+y")], solution=["3y"]) == [1.0]
+        assert math_reward([boxed(r"\sqrt{18}")], solution=[r"3\sqrt{2}"]) == [None]
+    assert math_reward([boxed(r"\sqrt{18}")], solution=[r"3\sqrt{2}"]) == [1.0]
 
 
 def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answer(
@@ -403,7 +405,7 @@ def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answ
         ("6-5i", "6+5i", "not_equal"),
         ("52_8", "50", "not_equal"),
         # Floating point cannot decide these pairs.
-        ("5", "10^{20}+5-10^{20}", "asked"),
+        (r"\sqrt{25}", "10^{20}+5-10^{20}", "asked"),
         (r"\sqrt{2}", "1.415", "asked"),
         (r"\sqrt{2}", "2.3", "asked"),
         ("x^2+C", "x^2+7+C", "asked"),

@@ -38,12 +38,12 @@ walls_or_skip()
 # No answer that reaches its deadline: on a busy machine, two runs may blame different sides.
 MATHS = [
     r"\boxed{\frac{1}{2}}",
-    r"\boxed{x^2 + 2x + 1}",
+    r"\boxed{x^x*x}",
     r"\boxed{3}",
     r"\boxed{2^{10}}",
     "I do not know",
 ]
-GOLDS = ["0.5", "(x+1)^2", "5", "1024", "2"]
+GOLDS = ["0.5", "x^(x+1)", "5", "1024", "2"]
 
 
 # --- No cluster

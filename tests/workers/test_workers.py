@@ -441,7 +441,7 @@ def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(
         "program = 'import os, signal\\ndef f():\\n    pid = os.fork()\\n    if not pid: signal.pause()\\n'\n"
         "program += '    os.kill(pid, signal.SIGTERM)\\n    return os.waitpid(pid, 0)[1]'\n"
         "print(unit_test_reward([program], tests=[['assert f() == 15']]))\n"
-        "print(math_reward([r'\\boxed{x^2+2x+1}'], solution=['(x+1)^2']))\n"
+        "print(math_reward([r'\\boxed{x^x*x}'], solution=['x^(x+1)']))\n"
     )
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=True
@@ -463,7 +463,7 @@ def test_modules_in_the_current_folder_replace_none_of_pythons_library(
         "    return random.random() < 1\n"
     )
     (tmp_path / "rows.jsonl").write_text(
-        '{"prompt": "?", "completion": "\\\\boxed{x^2+2x+1}", "solution": "(x+1)^2"}\n'
+        '{"prompt": "?", "completion": "\\\\boxed{x^x*x}", "solution": "x^(x+1)"}\n'
     )
     command = "import sys; sys.path.remove(''); from trl_grpo_ext.cli.main import main; sys.exit(main())"
     arguments = [

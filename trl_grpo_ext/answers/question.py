@@ -251,7 +251,7 @@ def _without_sides(
     sentence = last_sentence(whole[-MAX_SAID:])
     question = question_of(prompt) or task_of(prompt)
     golds, answers = by_amounts(golds, found.answers, sentence, question)
-    return golds, replace(found, answers=answers)
+    return golds, FinalAnswer(answers, found.marks)
 
 
 def _golds_as_compared(

@@ -62,6 +62,8 @@ _MAX_CHARS = 120
 # A change has a sign, if a gold has one.
 _CHANGE = re.compile(r"\bchanged?\b", re.IGNORECASE)
 _SIGN = re.compile(r"\\?\$?[-−+]\s?\\?\$?\d")
+# "not a profit": the direction that was asked for
+_DENIED = re.compile(r"\bnot an?\s+(\w+)")
 
 
 def with_direction_behind(text: str) -> str:
@@ -190,4 +192,4 @@ def _asked_direction(golds: Sequence[str], sentence: str, question: str) -> str:
                 return gain
     if question:
         return question
-    return " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
+    return " ".join(_DENIED.findall(sentence)) if "not a" in sentence else ""

@@ -81,12 +81,15 @@ def by_amounts(
         >>> by_amounts(("4 years more",), ("4 years less",), "", asked)
         (('4 years',), ('-4 years',))
     """
-    plain = _MARKUP.sub("", without_text_commands(sentence))
-    if golds and all(map(_MINUS.match, golds)):
-        return golds, tuple(_with_minus_below(answer, plain) for answer in answers)
+    are_below = bool(golds) and all(map(_MINUS.match, golds))
     sided = [each for each in map(_sided, golds) if each]
-    if len(sided) < len(golds) or len({each[1:3] for each in sided}) > 1:
+    is_plain = len(sided) < len(golds) or len({each[1:3] for each in sided}) > 1
+    # Most golds have no side: their sentence is not looked at.
+    if is_plain and not are_below:
         return golds, tuple(answers)
+    plain = _MARKUP.sub("", without_text_commands(sentence))
+    if are_below:
+        return golds, tuple(_with_minus_below(answer, plain) for answer in answers)
     told = tuple(_amount(answer, sided[0], plain, question) for answer in answers)
     return tuple(each.amount for each in sided), told
 

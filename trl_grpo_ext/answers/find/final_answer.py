@@ -207,7 +207,10 @@ def without_courtesy(text: str) -> str:
         'It is B.'
     """
     for _ in range(MAX_COURTESIES):
-        shorter = text[:-MAX_COURTESY] + _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
+        # A courtesy takes one line.
+        line = text.rfind("\n", 0, len(text.rstrip()))
+        begin = max(line, len(text) - MAX_COURTESY, 0)
+        shorter = text[:begin] + _COURTESY.sub(r"\1", text[begin:])
         if shorter == text:
             break
         text = shorter

@@ -35,6 +35,7 @@ def said(answer: str) -> FinalAnswer:
     return FinalAnswer((answer,), ("last_expression",))
 
 
+@lru_cache(maxsize=64)
 def last_sentence(text: str, name: str = "") -> str:
     """Return a text's last sentence, or its last list in one line, without bold marks.
 

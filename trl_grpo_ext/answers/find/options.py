@@ -533,6 +533,11 @@ def with_option_texts(found: FinalAnswer, golds: Sequence[str], prompt: str) -> 
         return FinalAnswer(problem="ambiguous") if is_mixed else found
     if not found.answers:
         return found
-    texts = [option(letter(answer) or "", prompt) or answer for answer in found.answers]
+    letters = [letter(answer) for answer in found.answers]
+    if not any(letters):
+        return found
+    texts = []
+    for answer, chosen in zip(found.answers, letters, strict=True):
+        texts.append(option(chosen or "", prompt) or answer)
     are_distinct = len(set(texts)) == len(texts)
     return replace(found, answers=tuple(texts)) if are_distinct else found

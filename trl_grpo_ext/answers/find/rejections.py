@@ -122,6 +122,8 @@ def _without_last(text: str) -> str:
 
 def _rejected(clause: str) -> str | None:
     """Return the candidate that a clause rejects, empty without a value; None if it rejects none or gives an answer."""
+    if not contains_any(clause, _CLUES):
+        return None
     found = _FAILING.fullmatch(clause) or _REFUSING.fullmatch(clause)
     if found is None or _GIVES_ANSWER.search(clause) or _BECAUSE.search(found["named"]):
         return None
