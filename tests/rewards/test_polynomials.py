@@ -70,6 +70,11 @@ def test_polynomials_are_compared_without_a_worker(
     assert same_answer(answer, gold).score == score
 
 
+def test_a_large_expression_is_left_to_a_worker_and_its_deadline() -> None:
+    large = read("+".join(["(a+b+c)^{12}"] * 40)).node
+    assert same_polynomial(large, large) is None
+
+
 @pytest.mark.parametrize(
     ("gold", "answer", "score"),
     [
