@@ -119,7 +119,7 @@ def read(text: str) -> Answer:
     except UnreadableError:
         return Answer(Opaque(plain))
     said = [token for token in row if token.kind == "word"]
-    if _tells_of_letter(row):
+    if said and _tells_of_letter(row):
         return Answer(Words(" ".join(token.text.casefold() for token in row)))
     if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row):
         return Answer(_words(row))

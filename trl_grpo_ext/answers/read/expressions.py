@@ -34,9 +34,16 @@ OPERATORS = {
     "lim": "limit", "limsup": "limit", "liminf": "limit", "det": "determinant", "partial": "derivative",
     "nabla": "derivative",
 }  # fmt: skip
-_ORDINALS = [
-    written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))
-]
+# Rows of tokens behind a `^`: a degree sign, and the endings of ordinals, each also in braces.
+_DEGREE = frozenset((("deg",), ("{", "deg", "}")))
+_ORDINALS = frozenset(
+    row
+    for ending in ("th", "st", "nd", "rd")
+    for letters in ((ending,), tuple(ending))
+    for row in (letters, ("{", *letters, "}"))
+)
+# Behind the name of a function: its inverse.
+_INVERSE = frozenset((("^", "{", "-", "1", "}"), ("^", "-", "1")))
 # Commands that may begin a factor.
 _FACTORS = frozenset(("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar"))
 _VARIABLES = frozenset(("x", "t", "u", "theta"))
@@ -106,11 +113,11 @@ class Expressions(Structures):
         return value
 
     def _signed(self, read: Callable[[], Node]) -> Node:
-        if self.skip("sign", "+"):
-            return self._signed(read)
-        if self.skip("sign", "-"):
-            return negative(self._signed(read))
-        return read()
+        if not self.sees("sign", "+", "-"):
+            return read()
+        sign = self.take().text
+        value = self._signed(read)
+        return negative(value) if sign == "-" else value
 
     def product(self) -> Node:
         """Read a product or a quotient; factors may stand side by side without a sign: `2x(y + 1)`."""
@@ -180,11 +187,9 @@ class Expressions(Structures):
         value = self.postfix(self.atom())
         while self.sees("sign", "^"):
             self.take()
-            if self.skips("deg") or self.skips("{", "deg", "}"):
+            if self.skips(_DEGREE):
                 value = Apply("deg", (value,))
-            elif not any(
-                self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS
-            ):
+            elif not self.skips(_ORDINALS):
                 value = self.postfix(raised(value, self.exponent()))
         return value
 
@@ -288,9 +293,7 @@ class Expressions(Structures):
             name += "_" + self._index()
         while name and self.skip("sign", "'"):
             name += "'"
-        if name in _APPLIED and (
-            self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")
-        ):
+        if name in _APPLIED and self.skips(_INVERSE):
             name += "^-1"
         if name[:1].isupper() and self.sees("open", "(") and self.sees_point():
             self.take()

@@ -51,7 +51,8 @@ def number(text: str) -> Number:
     if abs(exponent) > MAX_EXPONENT:
         raise UnreadableError
     places = len(digits.partition(".")[2]) - exponent if "." in digits else None
-    return Number(Fraction(digits) * Fraction(10) ** exponent, places)
+    value = Fraction(digits)
+    return Number(value * Fraction(10) ** exponent if exponent else value, places)
 
 
 def negative(value: Node) -> Node:

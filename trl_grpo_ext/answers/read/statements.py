@@ -97,6 +97,7 @@ class Statements(Quantities):
     def __init__(self, row: Sequence[Token], text: str) -> None:
         super().__init__(row)
         self.text = text
+        self.has_equals = any(token.text == "=" for token in row)
         self.whole: set[str] = set()
         self.domain: set[str] = set()
 
@@ -224,6 +225,8 @@ class Statements(Quantities):
 
     def _side_ahead(self) -> Sequence[Token]:
         """Return the next tokens up to an `=` outside brackets; none without such a sign."""
+        if not self.has_equals:
+            return ()
         depth = 0
         for place in range(self.at, min(self.at + MAX_NAME, len(self.row))):
             token = self.row[place]
