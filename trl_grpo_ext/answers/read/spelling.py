@@ -69,7 +69,8 @@ _HTML = re.compile(
 )
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 # Rows of: a cheap substring test, a pattern for an unusual form, and the usual form.
-_USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+Rewritings = tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
+_USUAL: Rewritings = (
     ("quad", re.compile(r"\\q?quad(?=[A-Za-z])"), r"\g<0> "),
     # (mod 5), in italics or upright
     (
@@ -238,9 +239,7 @@ def spelled(text: str) -> str:
         text = _HTML.sub(_from_html, html.unescape(text))
     if "\\\\" in text and r"\begin" not in text:
         text = _DOUBLED.sub("", text)
-    for sign, written, usual in _USUAL:
-        if sign in text:
-            text = written.sub(usual, text)
+    text = rewritten(text, _USUAL)
     if "]" in text or "[" in text:
         text = _OUTWARD.sub(_inward, text)
     if not text.isascii():
@@ -248,6 +247,19 @@ def spelled(text: str) -> str:
         text = _MICRO.sub("µ", without_invisible(text))
         text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
         text = _RAISED.sub(_joined, text)
+    return text
+
+
+def rewritten(text: str, rewritings: Rewritings) -> str:
+    """Rewrite the unusual forms in a text as the usual forms, row by row.
+
+    Examples:
+        >>> rewritten("5 miles", (("mile", re.compile(r"miles?"), "mi"),))
+        '5 mi'
+    """
+    for sign, written, usual in rewritings:
+        if sign in text:
+            text = written.sub(usual, text)
     return text
 
 
