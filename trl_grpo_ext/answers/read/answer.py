@@ -49,6 +49,8 @@ _PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
 _TELLING = frozenset("no not all every any each none odd even prime only composite".split())  # noqa: SIM905
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
+# Signs of formulas, which no date, time, place, remainder or ratio has.
+_FORMULA = re.compile(r"[\\^{}+*]")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _PLACE = re.compile(
     r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?",
@@ -142,7 +144,7 @@ def read(text: str) -> Answer:
     known = _of_own_type(plain)
     if known:
         return Answer(known)
-    parts = _parts(plain) if ")" in plain else ()
+    parts = _parts(plain) if plain.startswith("(") else ()
     if parts:
         return Answer(Collection("()", parts))
     try:
@@ -228,6 +230,8 @@ def _of_own_type(text: str) -> Node | None:
     said = " ".join(
         _SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split()
     )
+    if _FORMULA.search(said):
+        return read_range(said, _read_end)
     if _DATE.fullmatch(said):
         return read_date(said) or Words(said)
     date = read_date(said)
@@ -239,5 +243,9 @@ def _of_own_type(text: str) -> Node | None:
         or read_time(said)
         or read_remainder(said)
         or read_ratio(said)
-        or read_range(said, lambda end: read(end).node)
+        or read_range(said, _read_end)
     )
+
+
+def _read_end(text: str) -> Node:
+    return read(text).node

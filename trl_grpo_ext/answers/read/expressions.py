@@ -172,7 +172,7 @@ class Expressions(Structures):
         return times(value, self.power())
 
     def _begins_factor(self) -> bool:
-        token = self.next
+        token = self.row[self.at]
         if token.kind in ("number", "symbol", "function", "open"):
             return True
         if token.kind == "command":
@@ -295,12 +295,13 @@ class Expressions(Structures):
             name += "'"
         if name in _APPLIED and self.skips(_INVERSE):
             name += "^-1"
-        if name[:1].isupper() and self.sees("open", "(") and self.sees_point():
+        if not self.sees("open", "("):
+            return Symbol(name)
+        if name[:1].isupper() and self.sees_point():
             self.take()
             return self.bracket("(")
-        if (
-            name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")
-        ) or self.sees_letters_defined():
+        is_applied = name.removesuffix("^-1").rstrip("'") in _APPLIED
+        if is_applied or self.sees_letters_defined():
             self.take()
             inner = self.bracket("(")
             return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))

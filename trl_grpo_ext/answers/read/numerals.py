@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeGuard
 
 from trl_grpo_ext.answers.read.tokens import UnreadableError
@@ -19,6 +20,7 @@ _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 
 
+@lru_cache(maxsize=8192)
 def number(text: str) -> Number:
     r"""Convert a token's text to a number.
 

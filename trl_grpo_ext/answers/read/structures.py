@@ -103,7 +103,6 @@ class Cursor:
         )
         return (
             bool(inside)
-            and self.next.text == "("
             and self.ahead(len(inside) + 1).text == ")"
             and self.ahead(len(inside) + 2).text == "="
         )

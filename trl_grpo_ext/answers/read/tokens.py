@@ -139,18 +139,19 @@ _PLAIN = r"\d+(?:\.\d+)?|\.\d+"
 # Separators of thousands.
 _SEPARATOR = r"(?P<sep>,|\s?\{,\s?\}|,?\\[,!;: ],?\s?|'|[ ~])"
 _GROUPED = rf"(?<![\d.,(\[])\d{{1,3}}{_SEPARATOR}\d{{3}}(?:(?P=sep)\d{{3}})*(?![\d,]|\.\d*,)(?:\.\d+)?"
+# The most frequent tokens come first; a digit or a dot is a cheap test before the spellings of numbers.
 _TOKEN = re.compile(
-    rf"(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
-    rf"|(?P<repeating>\d*\.\d*\\(?:overline|bar|dot)\s*\{{?\d+\}}?)"
+    r"(?P<letters>[^\W\d_]+)"
+    r"|\\(?P<command>[A-Za-z]+)\*?"
+    rf"|(?=[\d.])(?:(?P<repeating>\d*\.\d*\\(?:overline|bar|dot)\s*\{{?\d+\}}?)"
     rf"|(?P<grouped>{_GROUPED})"
-    r"|(?P<factorial>(?<=\d)!(?==))"
     rf"|(?P<scientific>(?:{_PLAIN})[eE][+-]?\d+(?![A-Za-z\d.]))"
     rf"|(?P<ordinal>{_PLAIN})(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=\d)th)(?![A-Za-z\d])"
-    rf"|(?P<number>{_PLAIN})"
-    r"|\\(?P<command>[A-Za-z]+)\*?"
+    rf"|(?P<number>{_PLAIN}))"
+    r"|(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
+    r"|(?P<factorial>(?<=\d)!(?==))"
     r"|(?P<row>\\\\(?:\s?\[-?[\d.]+(?:pt|em|ex|mm|cm)\])?)"
     r"|\\(?P<escaped>.)"
-    r"|(?P<letters>[^\W\d_]+)"
     r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)",
     re.DOTALL,
 )
@@ -174,6 +175,8 @@ _ASCII_SIGNS = {
     "->": "to",
     "•": "*",
 }
+# Signs that have no meaning behind a backslash.
+_UNWRITTEN = frozenset("()[]&#_-")
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _NO_NUMBER = re.compile(r"[^\d.]")
 
@@ -210,21 +213,24 @@ class _Scanner:
         at, in_words = start, words
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
-            if found.lastgroup == "space":
-                self.space = True
-            elif found.lastgroup == "command":
+            kind = found.lastgroup
+            if kind == "letters":
+                for part in _run_of_letters(found, words=in_words):
+                    self._add(found, *part)
+            elif kind == "command":
                 at = self._command(found, depth)
+            elif kind == "space":
+                self.space = True
             elif found[0] == "$":
                 in_words = words and not in_words
                 self.space = True
-            else:
-                self._add(found, _plain(found, words=in_words))
+            elif found["escaped"] not in _UNWRITTEN:
+                self._add(found, *_plain(found))
 
-    def _add(self, found: re.Match[str], split: Iterable[tuple[str, str]]) -> None:
-        """Add a token of each kind and text into which a match is split."""
-        for kind, text in split:
-            self.row.append(Token(kind, text, self.space, found.start(), found.end()))
-            self.space = False
+    def _add(self, found: re.Match[str], kind: str, text: str) -> None:
+        """Add a token at the place of a match."""
+        self.row.append(Token(kind, text, self.space, *found.span()))
+        self.space = False
 
     def _command(self, found: re.Match[str], depth: int) -> int:
         """Add the tokens of a command with its argument; return the index at which scanning continues."""
@@ -239,7 +245,7 @@ class _Scanner:
             self._hold(command, start, end, depth)
             self.space = self.space or command in TEXTS
         elif command not in _SILENT:
-            self._add(found, [_COMMANDS.get(command, ("command", command))])
+            self._add(found, *_COMMANDS.get(command, ("command", command)))
         return at
 
     def _argument(self, at: int, command: str) -> tuple[int, int, int] | None:
@@ -276,38 +282,31 @@ class _Scanner:
             self.scan(start, end, words=not math, depth=depth + 1)
 
 
-def _plain(found: re.Match[str], *, words: bool) -> Iterable[tuple[str, str]]:
-    """Return kind and text of each token in a match that is neither white space nor a command."""
+def _plain(found: re.Match[str]) -> tuple[str, str]:
+    """Return kind and text of a matched number or sign."""
     text = found[0]
     match found.lastgroup:
         case "sign" | "factorial":
-            return [(_BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text))]
-        # A digit that Python's `\d` leaves out is no letter.
-        case "letters" if not text[0].isdigit():
-            return _run_of_letters(found, words=words)
+            return _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
         case "grouped":
-            return [("number", _NO_NUMBER.sub("", text))]
+            return "number", _NO_NUMBER.sub("", text)
         case "ordinal":
-            return [("number", found["ordinal"])]
+            return "number", found["ordinal"]
         case "row":
-            return [("row", text)]
+            return "row", text
+        case "escaped" if found["escaped"] not in _ESCAPED:
+            raise UnreadableError
         case "escaped":
-            return _escaped(text[1])
-    return [("number", text)]
-
-
-def _escaped(sign: str) -> Iterable[tuple[str, str]]:
-    """Return kind and text of a sign behind a backslash; nothing for a sign without a meaning."""
-    if sign in _ESCAPED:
-        return [_ESCAPED[sign]]
-    if sign in "()[]&#_-":
-        return []
-    raise UnreadableError
+            return _ESCAPED[found["escaped"]]
+    return "number", text
 
 
 def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterable[tuple[str, str]]:
     """Split matched letters by context: `Be^x` means a product, `cost: 5` begins with a word."""
     run = found[0]
+    # A digit that `\d` does not match, such as the Ethiopic digits
+    if run[0].isdigit():
+        return [("number", run)]
     if len(run) == 2 and found.string.startswith("e^", found.end() - 1):
         return [("symbol", letter) for letter in run]
     is_thing = run in _THINGS_LIKE_FUNCTIONS and found.string[: found.start()].endswith(" ")

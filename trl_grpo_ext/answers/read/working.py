@@ -36,7 +36,7 @@ def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
     A formula of words is a name as the first side, and left out as another: `length * width = 6 * 4 = 24`. Sides
     without an operation are left as they are, and so are amounts of several units, such as `2 h 15 min`.
     """
-    # Without words, a text has neither units nor counted things.
+    # Without words, working has neither units nor counted things.
     if not any(token.kind == "word" for token in row):
         return row
     letters: list[Token] = []
