@@ -99,11 +99,11 @@ _COMMANDS = {
     "rvert": ("close", "abs"), "rangle": ("close", ")"), "rbrace": ("close", "}"), "rbrack": ("close", "]"),
 }  # fmt: skip
 _ESCAPED = {
-    "{": ("open", "{"),
-    "}": ("close", "}"),
-    "$": ("word", "usd"),
-    "%": ("sign", "%"),
-    "|": ("sign", "|"),
+    r"\{": ("open", "{"),
+    r"\}": ("close", "}"),
+    r"\$": ("word", "usd"),
+    r"\%": ("sign", "%"),
+    r"\|": ("sign", "|"),
 }
 _BRACKETS = {
     "(": "open",
@@ -151,7 +151,7 @@ _TOKEN = re.compile(
     r"|(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
     r"|(?P<factorial>(?<=\d)!(?==))"
     r"|(?P<row>\\\\(?:\s?\[-?[\d.]+(?:pt|em|ex|mm|cm)\])?)"
-    r"|\\(?P<escaped>.)"
+    r"|(?P<escaped>\\.)"
     r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)",
     re.DOTALL,
 )
@@ -175,8 +175,8 @@ _ASCII_SIGNS = {
     "->": "to",
     "•": "*",
 }
-# Signs that have no meaning behind a backslash.
-_UNWRITTEN = frozenset("()[]&#_-")
+# Spellings without a meaning.
+_UNWRITTEN = frozenset((r"\(", r"\)", r"\[", r"\]", r"\&", r"\#", r"\_", r"\-"))
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _NO_NUMBER = re.compile(r"[^\d.]")
 
@@ -214,17 +214,17 @@ class _Scanner:
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
             kind = found.lastgroup
-            if kind == "letters":
+            if kind == "space":
+                self.space = True
+            elif kind == "letters":
                 for part in _run_of_letters(found, words=in_words):
                     self._add(found, *part)
             elif kind == "command":
                 at = self._command(found, depth)
-            elif kind == "space":
-                self.space = True
             elif found[0] == "$":
                 in_words = words and not in_words
                 self.space = True
-            elif found["escaped"] not in _UNWRITTEN:
+            elif found[0] not in _UNWRITTEN:
                 self._add(found, *_plain(found))
 
     def _add(self, found: re.Match[str], kind: str, text: str) -> None:
@@ -292,12 +292,12 @@ def _plain(found: re.Match[str]) -> tuple[str, str]:
             return "number", _NO_NUMBER.sub("", text)
         case "ordinal":
             return "number", found["ordinal"]
+        case "escaped" if text in _ESCAPED:
+            return _ESCAPED[text]
+        case "escaped":
+            raise UnreadableError
         case "row":
             return "row", text
-        case "escaped" if found["escaped"] not in _ESCAPED:
-            raise UnreadableError
-        case "escaped":
-            return _ESCAPED[found["escaped"]]
     return "number", text
 
 
