@@ -41,9 +41,6 @@ _SAME = re.compile(
 # Every such phrase contains a word of these; this cheap test avoids the slow expression.
 _SAME_WORDS = ("i.e.", "equivalently", "that is,")
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
-_SAME_IN_BRACKETS = re.compile(
-    r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE
-)
 _PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
 # Beside a letter, these words make a statement about the letter: `no such n`.
 _TELLING = frozenset("no not all every any each none odd even prime only composite".split())  # noqa: SIM905
@@ -84,6 +81,17 @@ _EARLY: Rewritings = (
         _units_side_by_side,
     ),
     ("degree", re.compile(r"(?<=\d)\s?degrees?\s(?=[CF]\b)"), "°"),
+)
+# Rewritings of a text that is spelled as usual.
+_SAME_IN_BRACKETS: Rewritings = (
+    (
+        "(",
+        re.compile(
+            r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)",
+            re.IGNORECASE,
+        ),
+        r" \\same \1",
+    ),
 )
 # Rewritings of a text that is spelled as usual and has no delimiters.
 _LATE: Rewritings = (
@@ -176,9 +184,7 @@ def read(text: str) -> Answer:
 
 def _plain(text: str) -> str:
     """Return an answer in the one spelling that `tokens` splits, without label, delimiters and closing marks."""
-    text = spelled(rewritten(text, _EARLY))
-    if "(" in text:
-        text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
+    text = rewritten(spelled(rewritten(text, _EARLY)), _SAME_IN_BRACKETS)
     if contains_any(text, _SAME_WORDS):
         text = _SAME.sub(r" \\same ", text)
     text = rewritten(strip_delimiters(text), _LATE)

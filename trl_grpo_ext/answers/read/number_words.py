@@ -215,7 +215,7 @@ def _respelled(text: str) -> str:
     """Rewrite amounts in digits as the reader knows them: `5'3"` as `5 ft 3 in`, `5 degrees below zero` as `-5`."""
     folded = text.casefold()
     for signs, written, known in _SPELLINGS:
-        if any(map(folded.__contains__, signs)):
+        if any(map(folded.__contains__, signs)) and written.search(text):
             text = written.sub(known, text)
     return text
 

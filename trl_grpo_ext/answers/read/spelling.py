@@ -258,7 +258,8 @@ def rewritten(text: str, rewritings: Rewritings) -> str:
         '5 mi'
     """
     for sign, written, usual in rewritings:
-        if sign in text:
+        # Before a search, `sub` would parse the usual form.
+        if sign in text and written.search(text):
             text = written.sub(usual, text)
     return text
 
@@ -301,7 +302,8 @@ def restored(text: str) -> str:
         text = _OPEN_END.sub("", text)
     if any(map(text.__contains__, _LOST)):
         text = _LOST_AT.sub(lambda found: _LOST[found[0]], text)
-    text = _DOTTED.sub(" ", text)
+    if "." in text:
+        text = _DOTTED.sub(" ", text)
     if "oz" in text or "ounce" in text:
         text = _FLUID_OUNCES.sub("floz", text)
     if "$" in text:
