@@ -101,7 +101,9 @@ _USUAL: Rewritings = (
     # 1.000.000 and 1.250,00
     (
         ".",
-        re.compile(r"\d(?<![\w.,]\d)\d{0,2}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"),
+        re.compile(
+            r"\d(?<![\w.,]\d)\d{0,2}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"
+        ),
         lambda found: found[0].replace(".", "").replace(",", "."),
     ),
     # ₹1,00,000: without the currency it may be a list

@@ -97,7 +97,7 @@ class Statements(Quantities):
     def __init__(self, row: Sequence[Token], text: str) -> None:
         super().__init__(row)
         self.text = text
-        self.has_equals = any(token.text == "=" for token in row)
+        self.has_equals = "=" in text
         self.whole: set[str] = set()
         self.domain: set[str] = set()
 

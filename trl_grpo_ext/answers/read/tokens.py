@@ -364,8 +364,9 @@ def _closing(text: str) -> dict[int, int]:
     opened: list[int] = []
     found = {}
     for brace in _BRACES.finditer(text):
-        if brace[0] == "{":
+        sign = brace[0]
+        if sign == "{":
             opened.append(brace.start())
-        elif brace[0] == "}" and opened:
+        elif sign == "}" and opened:
             found[opened.pop()] = brace.start()
     return found
