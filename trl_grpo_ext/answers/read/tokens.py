@@ -139,9 +139,11 @@ _PLAIN = r"\d+(?:\.\d+)?|\.\d+"
 # Separators of thousands.
 _SEPARATOR = r"(?P<sep>,|\s?\{,\s?\}|,?\\[,!;: ],?\s?|'|[ ~])"
 _GROUPED = rf"(?<![\d.,(\[])\d{{1,3}}{_SEPARATOR}\d{{3}}(?:(?P=sep)\d{{3}})*(?![\d,]|\.\d*,)(?:\.\d+)?"
-# The most frequent tokens come first; a digit or a dot is a cheap test before the spellings of numbers.
+# The most frequent tokens come first: signs that begin no longer sign, and letters. A digit or a dot is a cheap test
+# before the spellings of numbers.
 _TOKEN = re.compile(
-    r"(?P<letters>[^\W\d_]+)"
+    r"(?P<single>[][(){}^_,+/:;|])"
+    r"|(?P<letters>[^\W\d_]+)"
     r"|\\(?P<command>[A-Za-z]+)\*?"
     rf"|(?=[\d.])(?:(?P<repeating>\d*\.\d*\\(?:overline|bar|dot)\s*\{{?\d+\}}?)"
     rf"|(?P<grouped>{_GROUPED})"
@@ -213,23 +215,23 @@ class _Scanner:
         at, in_words = start, words
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
-            kind = found.lastgroup
-            if kind == "space":
-                self.space = True
-            elif kind == "letters":
-                for part in _run_of_letters(found, words=in_words):
-                    self._add(found, *part)
-            elif kind == "command":
-                at = self._command(found, depth)
-            elif found[0] == "$":
-                in_words = words and not in_words
-                self.space = True
-            elif found[0] not in _UNWRITTEN:
-                self._add(found, *_plain(found))
+            match found.lastgroup:
+                case "space":
+                    self.space = True
+                case "sign" if found[0] == "$":
+                    in_words = words and not in_words
+                    self.space = True
+                case "letters":
+                    for part in _run_of_letters(found, words=in_words):
+                        self._add(found, part)
+                case "command":
+                    at = self._command(found, depth)
+                case _ if found[0] not in _UNWRITTEN:
+                    self._add(found, _plain(found))
 
-    def _add(self, found: re.Match[str], kind: str, text: str) -> None:
-        """Add a token at the place of a match."""
-        self.row.append(Token(kind, text, self.space, *found.span()))
+    def _add(self, found: re.Match[str], part: tuple[str, str]) -> None:
+        """Add a token of a kind and a text at the place of a match."""
+        self.row.append(Token(*part, self.space, *found.span()))
         self.space = False
 
     def _command(self, found: re.Match[str], depth: int) -> int:
@@ -245,7 +247,7 @@ class _Scanner:
             self._hold(command, start, end, depth)
             self.space = self.space or command in TEXTS
         elif command not in _SILENT:
-            self._add(found, *_COMMANDS.get(command, ("command", command)))
+            self._add(found, _COMMANDS.get(command, ("command", command)))
         return at
 
     def _argument(self, at: int, command: str) -> tuple[int, int, int] | None:
@@ -286,7 +288,7 @@ def _plain(found: re.Match[str]) -> tuple[str, str]:
     """Return kind and text of a matched number or sign."""
     text = found[0]
     match found.lastgroup:
-        case "sign" | "factorial":
+        case "single" | "sign" | "factorial":
             return _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
         case "grouped":
             return "number", _NO_NUMBER.sub("", text)
