@@ -83,7 +83,7 @@ class Expressions(Structures):
         """Read a sum, or a ratio of sums: `3:2`, `3 to 2`."""
         parts = [self.sum()]
         # Inside bars or a set, a colon begins a condition.
-        while not self.bars:
+        while not self.bars and self.next.text in ("to", ":"):
             says_to = self.sees("word", "to") and isinstance(parts[-1], Number)
             if not (says_to or self.sees("sign", ":")):
                 break
