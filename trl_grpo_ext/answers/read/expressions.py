@@ -62,7 +62,7 @@ class Expressions(Structures):
 
     def sets(self) -> Node:
         """Read sums joined by set operators."""
-        # Most values are a single token; the general path gives the same result ten times slower.
+        # Most values are a single token; the general path gives the same result much slower.
         if self._sees_one_token():
             token = self.take()
             return number(token.text) if token.kind == "number" else Symbol(token.text)
@@ -74,6 +74,7 @@ class Expressions(Structures):
 
     def _sees_one_token(self) -> bool:
         """Check whether a number or a letter comes next, and behind it an end, a comma or an equals sign."""
+        # The general path refuses deeper values.
         if self.depth >= MAX_DEPTH or self.row[self.at].kind not in ("number", "symbol"):
             return False
         behind = self.row[self.at + 1]
@@ -183,7 +184,7 @@ class Expressions(Structures):
         return times(value, self.power())
 
     def _begins_factor(self) -> bool:
-        token = self.row[self.at]
+        token = self.next
         if token.kind in ("number", "symbol", "function", "open"):
             return True
         if token.kind == "command":

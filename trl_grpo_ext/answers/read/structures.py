@@ -13,7 +13,7 @@ from trl_grpo_ext.answers.read.tree import Apply, Builder, Collection, Matrix, N
 MAX_DEPTH = 60
 # Tokens inside a point's brackets.
 MAX_COORDINATES = 40
-# Tokens that `Cursor.skips` moves past.
+# The most tokens that `Cursor.skips` moves past.
 MAX_SKIPPED = 5
 _SIZES = range(1, MAX_SKIPPED + 1)
 END = Token("end", "", False, 0, 0)
@@ -95,7 +95,7 @@ class Cursor:
         )
 
     def sees_letters_defined(self) -> bool:
-        """Check whether the arguments of a function definition come next: `y(x) = 2x`."""
+        """Check whether the brackets that come next hold the arguments of a function definition: `y(x) = 2x`."""
         inside = list(
             itertools.takewhile(
                 lambda token: token.kind == "symbol" or token.text == ",", self._ahead()

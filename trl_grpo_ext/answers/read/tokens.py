@@ -177,7 +177,7 @@ _ASCII_SIGNS = {
     "->": "to",
     "•": "*",
 }
-# Spellings without a meaning.
+# Escaped signs without a meaning.
 _UNWRITTEN = frozenset((r"\(", r"\)", r"\[", r"\]", r"\&", r"\#", r"\_", r"\-"))
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _NO_NUMBER = re.compile(r"[^\d.]")
@@ -306,7 +306,7 @@ def _plain(found: re.Match[str]) -> tuple[str, str]:
 def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterable[tuple[str, str]]:
     """Split matched letters by context: `Be^x` means a product, `cost: 5` begins with a word."""
     run = found[0]
-    # A digit that `\d` does not match, such as the Ethiopic digits
+    # A digit that `\d` does not match, such as an Ethiopic one
     if run[0].isdigit():
         return [("number", run)]
     if len(run) == 2 and found.string.startswith("e^", found.end() - 1):
