@@ -204,6 +204,7 @@ FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorna
 TEXT_COMMAND = re.compile(
     rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}"
 )
+_WITHOUT_COMMANDS: Rewritings = (("\\", TEXT_COMMAND, r"\1"),)
 # A label with a word, before the only calculation of a text: "Cost for 3 tickets: 3 * 12 = 36", "Step 2: 35 + 3 = 38".
 _LABEL = re.compile(
     r"\A(?!.*\n|.*:\s.*:\s)(?:\\text\{)?(?=[^:]*[A-Za-z]{3})([^:=\\]{3,80}):[\s*_}]+"
@@ -422,7 +423,7 @@ def without_label(text: str) -> str:
 
 def without_text_commands(text: str) -> str:
     r"""Replace `\text{...}` and font commands by their contents."""
-    return TEXT_COMMAND.sub(r"\1", text) if "\\" in text else text
+    return rewritten(text, _WITHOUT_COMMANDS)
 
 
 def visible(text: str) -> str:

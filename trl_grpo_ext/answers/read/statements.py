@@ -183,6 +183,9 @@ class Statements(Quantities):
 
     def _statement(self) -> Node:
         """Read a value or a relation, with the leading and trailing words."""
+        # Items of a list, such as coordinates, have neither.
+        if self._sees_one_token() and self.ahead(1).text != "=":
+            return self.sets()
         lead = self._leading()
         if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
             if not lead:
