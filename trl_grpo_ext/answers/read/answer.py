@@ -13,6 +13,8 @@ from trl_grpo_ext.answers.read.signal_words import contains_any
 from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
 from trl_grpo_ext.answers.read.spelling import (
     TEXTS,
+    Rewritings,
+    rewritten,
     spelled,
     strip_delimiters,
     with_money,
@@ -39,40 +41,79 @@ _SAME = re.compile(
 # Every such phrase contains a word of these; this cheap test avoids the slow expression.
 _SAME_WORDS = ("i.e.", "equivalently", "that is,")
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
-_DEGREES = re.compile(r"(?<=\d)\s?degrees?\s(?=[CF]\b)")
-# 1.5 x 10^3
-_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
-_SAME_IN_BRACKETS = re.compile(
-    r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE
-)
-# 135 min (2 h 15 min), not 4ab(3 - 2a)
-_AGAIN_IN_BRACKETS = re.compile(
-    r"(?<=\d)(\s?[a-z²³]+)\s*\((\d[^-−+*^()]{0,40}[a-z²³])\)\s*\Z"
-)
-# \frac{km}{h}
-_UNITS_IN_FRACTION = re.compile(
-    r"\\[dt]?frac\s*\{\s*(\\(?:text|mathrm)\{)?([A-Za-z]+)\}?\}\s*\{\s*(?:\1)?([A-Za-z]+)\}?\}"
-)
-_ABOUT_IN_BRACKETS = re.compile(
-    r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)",
-    re.IGNORECASE,
-)
 _PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
 # Beside a letter, these words make a statement about the letter: `no such n`.
 _TELLING = frozenset("no not all every any each none odd even prime only composite".split())  # noqa: SIM905
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
+# Signs of formulas, which no date, time, place, remainder or ratio has.
+_FORMULA = re.compile(r"[\\^{}+*]")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _PLACE = re.compile(
     r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?",
     re.IGNORECASE,
 )
-# \text{Plan B}, \textbf{Bag II}: a name that ends with a letter is read as without the command.
-_NAME_IN_TEXT = re.compile(
-    rf"\A\\(?:{'|'.join(sorted(TEXTS))})\{{\s*((?:[A-Z]?[a-z]+\s+)*(?:[A-Z]|[IVX]+))\s*\}}\Z"
-)
 # A dollar without a closing dollar means money.
 _LONE_DOLLAR = re.compile(r"\A([^$\d\\=]*)\$(?=\s*\d[^$]*\Z)")
+
+
+def _units_side_by_side(fraction: re.Match[str]) -> str:
+    r"""Write a fraction of units in one line: `\frac{km}{h}` as `\text{km/h}`."""
+    above, below = fraction[2], fraction[3]
+    are_units = is_unit(above) and is_unit(below)
+    return rf"\text{{ {above}/{below} }}" if are_units else fraction[0]
+
+
+# Rewritings of a text before `spelled`.
+_EARLY: Rewritings = (
+    # 135 min (2 h 15 min), not 4ab(3 - 2a)
+    (
+        "(",
+        re.compile(r"(?<=\d)(\s?[a-z²³]+)\s*\((\d[^-−+*^()]{0,40}[a-z²³])\)\s*\Z"),
+        r"\1 (i.e. \2)",
+    ),
+    # \frac{km}{h}
+    (
+        "frac",
+        re.compile(
+            r"\\[dt]?frac\s*\{\s*(\\(?:text|mathrm)\{)?([A-Za-z]+)\}?\}\s*\{\s*(?:\1)?([A-Za-z]+)\}?\}"
+        ),
+        _units_side_by_side,
+    ),
+    ("degree", re.compile(r"(?<=\d)\s?degrees?\s(?=[CF]\b)"), "°"),
+)
+# Rewritings of a text that is spelled as usual.
+_SAME_IN_BRACKETS: Rewritings = (
+    (
+        "(",
+        re.compile(
+            r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)",
+            re.IGNORECASE,
+        ),
+        r" \\same \1",
+    ),
+)
+# Rewritings of a text that is spelled as usual and has no delimiters.
+_LATE: Rewritings = (
+    (
+        "(",
+        re.compile(
+            r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)",
+            re.IGNORECASE,
+        ),
+        r"\\approx \1",
+    ),
+    # \text{Plan B}, \textbf{Bag II}: a name that ends with a letter is read as without the command.
+    (
+        "\\",
+        re.compile(
+            rf"\A\\(?:{'|'.join(sorted(TEXTS))})\{{\s*((?:[A-Z]?[a-z]+\s+)*(?:[A-Z]|[IVX]+))\s*\}}\Z"
+        ),
+        r"\1",
+    ),
+    # 1.5 x 10^3
+    ("10", re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))"), r"\\times "),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +152,7 @@ def read(text: str) -> Answer:
     known = _of_own_type(plain)
     if known:
         return Answer(known)
-    parts = _parts(plain) if ")" in plain else ()
+    parts = _parts(plain) if plain.startswith("(") else ()
     if parts:
         return Answer(Collection("()", parts))
     try:
@@ -119,7 +160,7 @@ def read(text: str) -> Answer:
     except UnreadableError:
         return Answer(Opaque(plain))
     said = [token for token in row if token.kind == "word"]
-    if _tells_of_letter(row):
+    if said and _tells_of_letter(row):
         return Answer(Words(" ".join(token.text.casefold() for token in row)))
     if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row):
         return Answer(_words(row))
@@ -143,30 +184,19 @@ def read(text: str) -> Answer:
 
 def _plain(text: str) -> str:
     """Return an answer in the one spelling that `tokens` splits, without label, delimiters and closing marks."""
-    if "(" in text:
-        text = _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text)
-    text = _UNITS_IN_FRACTION.sub(_units_side_by_side, text)
-    text = spelled(_DEGREES.sub("°", text))
-    text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
+    text = rewritten(spelled(rewritten(text, _EARLY)), _SAME_IN_BRACKETS)
     if contains_any(text, _SAME_WORDS):
         text = _SAME.sub(r" \\same ", text)
-    text = strip_delimiters(text)
-    text = _ABOUT_IN_BRACKETS.sub(r"\\approx \1", text)
-    text = _NAME_IN_TEXT.sub(r"\1", text)
-    text = _TIMES.sub(r"\\times ", text)
-    text = _PER_CENT.sub(r"\\%", text)
+    text = rewritten(strip_delimiters(text), _LATE)
+    if "cent" in text.casefold():
+        text = _PER_CENT.sub(r"\\%", text)
     text = without_label(text)
     # Most answers end with a letter or a digit.
     if not text[-1:].isalnum():
         text = _CLOSING.sub("", text)
-    return in_digits(_LONE_DOLLAR.sub(r"\\$\1", with_money(text)))
-
-
-def _units_side_by_side(fraction: re.Match[str]) -> str:
-    r"""Write a fraction of units in one line: `\frac{km}{h}` as `\text{km/h}`."""
-    above, below = fraction[2], fraction[3]
-    are_units = is_unit(above) and is_unit(below)
-    return rf"\text{{ {above}/{below} }}" if are_units else fraction[0]
+    if "$" in text:
+        text = _LONE_DOLLAR.sub(r"\\$\1", with_money(text))
+    return in_digits(text)
 
 
 def _parts(text: str) -> tuple[Node, ...]:
@@ -206,6 +236,8 @@ def _of_own_type(text: str) -> Node | None:
     said = " ".join(
         _SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split()
     )
+    if _FORMULA.search(said):
+        return read_range(said, _read_end)
     if _DATE.fullmatch(said):
         return read_date(said) or Words(said)
     date = read_date(said)
@@ -217,5 +249,9 @@ def _of_own_type(text: str) -> Node | None:
         or read_time(said)
         or read_remainder(said)
         or read_ratio(said)
-        or read_range(said, lambda end: read(end).node)
+        or read_range(said, _read_end)
     )
+
+
+def _read_end(text: str) -> Node:
+    return read(text).node

@@ -34,9 +34,16 @@ OPERATORS = {
     "lim": "limit", "limsup": "limit", "liminf": "limit", "det": "determinant", "partial": "derivative",
     "nabla": "derivative",
 }  # fmt: skip
-_ORDINALS = [
-    written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))
-]
+# Rows of tokens behind a `^`: a degree sign, and the endings of ordinals, each also in braces.
+_DEGREE = frozenset((("deg",), ("{", "deg", "}")))
+_ORDINALS = frozenset(
+    row
+    for ending in ("th", "st", "nd", "rd")
+    for letters in ((ending,), tuple(ending))
+    for row in (letters, ("{", *letters, "}"))
+)
+# Behind the name of a function: its inverse.
+_INVERSE = frozenset((("^", "{", "-", "1", "}"), ("^", "-", "1")))
 # Commands that may begin a factor.
 _FACTORS = frozenset(("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar"))
 _VARIABLES = frozenset(("x", "t", "u", "theta"))
@@ -55,17 +62,29 @@ class Expressions(Structures):
 
     def sets(self) -> Node:
         """Read sums joined by set operators."""
+        # Most values are a single token; the general path gives the same result much slower.
+        if self._sees_one_token():
+            token = self.take()
+            return number(token.text) if token.kind == "number" else Symbol(token.text)
         value = self.ratio()
         while self.sees("sign", "cup", "cap", "setminus"):
             sign = self.take().text
             value = Apply(sign, (value, self.ratio()))
         return value
 
+    def _sees_one_token(self) -> bool:
+        """Check whether a number or a letter comes next, and behind it an end, a comma or an equals sign."""
+        # The general path refuses deeper values.
+        if self.depth >= MAX_DEPTH or self.row[self.at].kind not in ("number", "symbol"):
+            return False
+        behind = self.row[self.at + 1]
+        return behind.kind in ("end", "close") or behind.text in ("}", ",", "=")
+
     def ratio(self) -> Node:
         """Read a sum, or a ratio of sums: `3:2`, `3 to 2`."""
         parts = [self.sum()]
         # Inside bars or a set, a colon begins a condition.
-        while not self.bars:
+        while not self.bars and self.next.text in ("to", ":"):
             says_to = self.sees("word", "to") and isinstance(parts[-1], Number)
             if not (says_to or self.sees("sign", ":")):
                 break
@@ -106,11 +125,11 @@ class Expressions(Structures):
         return value
 
     def _signed(self, read: Callable[[], Node]) -> Node:
-        if self.skip("sign", "+"):
-            return self._signed(read)
-        if self.skip("sign", "-"):
-            return negative(self._signed(read))
-        return read()
+        if not self.sees("sign", "+", "-"):
+            return read()
+        sign = self.take().text
+        value = self._signed(read)
+        return negative(value) if sign == "-" else value
 
     def product(self) -> Node:
         """Read a product or a quotient; factors may stand side by side without a sign: `2x(y + 1)`."""
@@ -180,11 +199,9 @@ class Expressions(Structures):
         value = self.postfix(self.atom())
         while self.sees("sign", "^"):
             self.take()
-            if self.skips("deg") or self.skips("{", "deg", "}"):
+            if self.skips(_DEGREE):
                 value = Apply("deg", (value,))
-            elif not any(
-                self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS
-            ):
+            elif not self.skips(_ORDINALS):
                 value = self.postfix(raised(value, self.exponent()))
         return value
 
@@ -288,16 +305,15 @@ class Expressions(Structures):
             name += "_" + self._index()
         while name and self.skip("sign", "'"):
             name += "'"
-        if name in _APPLIED and (
-            self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")
-        ):
+        if name in _APPLIED and self.skips(_INVERSE):
             name += "^-1"
-        if name[:1].isupper() and self.sees("open", "(") and self.sees_point():
+        if not self.sees("open", "("):
+            return Symbol(name)
+        if name[:1].isupper() and self.sees_point():
             self.take()
             return self.bracket("(")
-        if (
-            name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")
-        ) or self.sees_letters_defined():
+        is_applied = name.removesuffix("^-1").rstrip("'") in _APPLIED
+        if is_applied or self.sees_letters_defined():
             self.take()
             inner = self.bracket("(")
             return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))

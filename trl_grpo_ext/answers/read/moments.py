@@ -6,6 +6,7 @@ import re
 from calendar import day_name, month_abbr, month_name
 from dataclasses import replace
 
+from trl_grpo_ext.answers.read.signal_words import contains_any
 from trl_grpo_ext.answers.read.tree import Apply, Date, Node, Number, Time
 
 _NOON = 12
@@ -255,8 +256,11 @@ def clock_in_digits(text: str) -> str:
         or "before" in text
     ):
         text = _BESIDE_HOUR.sub(_beside_hour, text)
-    text = _FULL_HOUR.sub(lambda found: f"{_hour(found['hour'])}:00 o'clock", text)
-    return _NAMED.sub(lambda found: _NAMED_TIMES[found[1].casefold()], text)
+    if contains_any(text, ("clock",)):
+        text = _FULL_HOUR.sub(lambda found: f"{_hour(found['hour'])}:00 o'clock", text)
+    if contains_any(text, _NAMED_TIMES):
+        text = _NAMED.sub(lambda found: _NAMED_TIMES[found[1].casefold()], text)
+    return text
 
 
 def _beside_hour(found: re.Match[str]) -> str:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from trl_grpo_ext.answers.read.moments import clock_in_digits
+from trl_grpo_ext.answers.read.signal_words import contains_any
 from trl_grpo_ext.answers.read.units import LENGTHS, is_unit
 
 _SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -84,9 +85,9 @@ _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
 _BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
 _MONEY_SCALES = {"k": "thousand", "m": "million"}
 _SCALED_MONEY = re.compile(r"([$€£]\d[\d,]*(?:\.\d+)?)([kM])\b(?![/^])")
-# 48 000
+# 48 000; the first digit comes before the test of the character before it, because `re` searches a digit fast.
 _SPACED_THOUSANDS = re.compile(
-    r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])"
+    r"(\d(?<![\w.,^{/$]\d)\d{0,2}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])"
 )
 # Units of a fraction: "a third of a day".
 _MEASURES = (
@@ -214,7 +215,8 @@ def _respelled(text: str) -> str:
     """Rewrite amounts in digits as the reader knows them: `5'3"` as `5 ft 3 in`, `5 degrees below zero` as `-5`."""
     folded = text.casefold()
     for signs, written, known in _SPELLINGS:
-        if any(map(folded.__contains__, signs)):
+        # `sub` parses its second text before it searches, which takes longer than most searches.
+        if any(map(folded.__contains__, signs)) and written.search(text):
             text = written.sub(known, text)
     return text
 
@@ -223,7 +225,9 @@ def _without_number_words(text: str) -> str:
     """Rewrite a text's number phrases in digits."""
     if "or minus" in text:
         text = _BOTH_SIGNS.sub("±", text)
-    text = _HALF_BEHIND.sub(_half_before, clock_in_digits(text))
+    text = clock_in_digits(text)
+    if contains_any(text, ("half", "quarter")):
+        text = _HALF_BEHIND.sub(_half_before, text)
     pieces = list(_PIECE.finditer(text))
     words = [piece[0].casefold() for piece in pieces]
     written: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeGuard
 
 from trl_grpo_ext.answers.read.tokens import UnreadableError
@@ -15,10 +16,12 @@ MAX_DIGITS = 4_000
 MAX_EXPONENT = 400
 # Text behind a number that belongs to it: `^3`, ` \times 10^3`
 POWER = r"(?:[^\S\n]*(?:[×x*·⋅]|\\(?:times|cdot))[^\S\n]*10)?(?:(?: ?\^|\*\*)[{(]?[-−+]?\d+[)}]?|[⁻⁺]?[⁰¹²³⁴-⁹]+)"
+_TEN = Number(Fraction(10))
 _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 
 
+@lru_cache(maxsize=8192)
 def number(text: str) -> Number:
     r"""Convert a token's text to a number.
 
@@ -51,7 +54,8 @@ def number(text: str) -> Number:
     if abs(exponent) > MAX_EXPONENT:
         raise UnreadableError
     places = len(digits.partition(".")[2]) - exponent if "." in digits else None
-    return Number(Fraction(digits) * Fraction(10) ** exponent, places)
+    value = Fraction(digits)
+    return Number(value * Fraction(10) ** exponent if exponent else value, places)
 
 
 def negative(value: Node) -> Node:
@@ -63,8 +67,7 @@ def negative(value: Node) -> Node:
 
 def raised(value: Node, exponent: Node) -> Node:
     """Build a power; an integer power of ten becomes a number."""
-    is_of_ten = value == Number(Fraction(10))
-    if is_of_ten and is_whole(exponent) and abs(exponent.value) <= MAX_EXPONENT:
+    if value == _TEN and is_whole(exponent) and abs(exponent.value) <= MAX_EXPONENT:
         return Number(Fraction(10) ** int(exponent.value))
     return Apply("^", (value, exponent))
 
@@ -82,7 +85,7 @@ def times(one: Node, other: Node, *, scaled: bool = False) -> Node:
 
 def quotient(above: Node, below: Node) -> Node:
     """Build a fraction; a fraction of two integers becomes a number."""
-    if is_whole(above) and is_whole(below) and below != Number(Fraction(0)):
+    if is_whole(above) and is_whole(below) and below.value:
         return Number(above.value / below.value)
     return Apply("/", (above, below))
 

@@ -21,6 +21,8 @@ from trl_grpo_ext.answers.read.units import (
 
 # The Greek letter as a unit.
 _OHM = {"Omega": "ohm"}
+# Kinds of tokens that may begin a unit.
+_KINDS_OF_UNITS = ("word", "symbol", "function")
 # 36 m long
 _SIDES = ("long", "wide", "high", "tall", "deep")
 _BEHIND_UNITS = (",", ";", "/", "^", "and", "or", "altogether", *_SIDES)
@@ -52,6 +54,9 @@ class Quantities(Expressions):
 
     def _unit(self) -> Unit:
         """Read a unit: `km/h`, `square feet`, `m^2`, `newtons per metre`; `NONE` without a unit."""
+        # Most values have no unit.
+        if self.next.kind not in _KINDS_OF_UNITS and self.next.text != "/":
+            return NONE
         found, last, sign, power = NONE, NONE, 1, 1
         while True:
             if (

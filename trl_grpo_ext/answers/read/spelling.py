@@ -69,7 +69,8 @@ _HTML = re.compile(
 )
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 # Rows of: a cheap substring test, a pattern for an unusual form, and the usual form.
-_USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+Rewritings = tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
+_USUAL: Rewritings = (
     ("quad", re.compile(r"\\q?quad(?=[A-Za-z])"), r"\g<0> "),
     # (mod 5), in italics or upright
     (
@@ -100,7 +101,9 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     # 1.000.000 and 1.250,00
     (
         ".",
-        re.compile(r"(?<![\w.,])\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"),
+        re.compile(
+            r"\d(?<![\w.,]\d)\d{0,2}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"
+        ),
         lambda found: found[0].replace(".", "").replace(",", "."),
     ),
     # ₹1,00,000: without the currency it may be a list
@@ -201,6 +204,7 @@ FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorna
 TEXT_COMMAND = re.compile(
     rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}"
 )
+_WITHOUT_COMMANDS: Rewritings = (("\\", TEXT_COMMAND, r"\1"),)
 # A label with a word, before the only calculation of a text: "Cost for 3 tickets: 3 * 12 = 36", "Step 2: 35 + 3 = 38".
 _LABEL = re.compile(
     r"\A(?!.*\n|.*:\s.*:\s)(?:\\text\{)?(?=[^:]*[A-Za-z]{3})([^:=\\]{3,80}):[\s*_}]+"
@@ -238,9 +242,7 @@ def spelled(text: str) -> str:
         text = _HTML.sub(_from_html, html.unescape(text))
     if "\\\\" in text and r"\begin" not in text:
         text = _DOUBLED.sub("", text)
-    for sign, written, usual in _USUAL:
-        if sign in text:
-            text = written.sub(usual, text)
+    text = rewritten(text, _USUAL)
     if "]" in text or "[" in text:
         text = _OUTWARD.sub(_inward, text)
     if not text.isascii():
@@ -248,6 +250,20 @@ def spelled(text: str) -> str:
         text = _MICRO.sub("µ", without_invisible(text))
         text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
         text = _RAISED.sub(_joined, text)
+    return text
+
+
+def rewritten(text: str, rewritings: Rewritings) -> str:
+    """Rewrite the unusual forms in a text as the usual forms, row by row.
+
+    Examples:
+        >>> rewritten("5 miles", (("mile", re.compile(r"miles?"), "mi"),))
+        '5 mi'
+    """
+    for sign, written, usual in rewritings:
+        # `sub` parses the usual form before it searches, which takes longer than most searches.
+        if sign in text and written.search(text):
+            text = written.sub(usual, text)
     return text
 
 
@@ -289,7 +305,8 @@ def restored(text: str) -> str:
         text = _OPEN_END.sub("", text)
     if any(map(text.__contains__, _LOST)):
         text = _LOST_AT.sub(lambda found: _LOST[found[0]], text)
-    text = _DOTTED.sub(" ", text)
+    if "." in text:
+        text = _DOTTED.sub(" ", text)
     if "oz" in text or "ounce" in text:
         text = _FLUID_OUNCES.sub("floz", text)
     if "$" in text:
@@ -406,7 +423,7 @@ def without_label(text: str) -> str:
 
 def without_text_commands(text: str) -> str:
     r"""Replace `\text{...}` and font commands by their contents."""
-    return TEXT_COMMAND.sub(r"\1", text) if "\\" in text else text
+    return rewritten(text, _WITHOUT_COMMANDS)
 
 
 def visible(text: str) -> str:

@@ -97,6 +97,7 @@ class Statements(Quantities):
     def __init__(self, row: Sequence[Token], text: str) -> None:
         super().__init__(row)
         self.text = text
+        self.has_equals = "=" in text
         self.whole: set[str] = set()
         self.domain: set[str] = set()
 
@@ -182,6 +183,9 @@ class Statements(Quantities):
 
     def _statement(self) -> Node:
         """Read a value or a relation, with the leading and trailing words."""
+        # Items of a list, such as coordinates, have neither.
+        if self._sees_one_token() and self.ahead(1).text != "=":
+            return self.sets()
         lead = self._leading()
         if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
             if not lead:
@@ -224,6 +228,8 @@ class Statements(Quantities):
 
     def _side_ahead(self) -> Sequence[Token]:
         """Return the next tokens up to an `=` outside brackets; none without such a sign."""
+        if not self.has_equals:
+            return ()
         depth = 0
         for place in range(self.at, min(self.at + MAX_NAME, len(self.row))):
             token = self.row[place]

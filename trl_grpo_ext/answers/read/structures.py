@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
 from trl_grpo_ext.answers.read.tree import Apply, Builder, Collection, Matrix, Node
@@ -13,6 +13,9 @@ from trl_grpo_ext.answers.read.tree import Apply, Builder, Collection, Matrix, N
 MAX_DEPTH = 60
 # Tokens inside a point's brackets.
 MAX_COORDINATES = 40
+# The most tokens that `Cursor.skips` moves past.
+MAX_SKIPPED = 5
+_SIZES = range(1, MAX_SKIPPED + 1)
 END = Token("end", "", False, 0, 0)
 _MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"))
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "floor": "floor", "ceil": "ceil", "abs": "abs"}
@@ -53,8 +56,9 @@ class Cursor:
 
     def take(self) -> Token:
         """Read the next token and move past it."""
-        token = self.next
-        self.at = min(self.at + 1, len(self.row) - 1)
+        token = self.row[self.at]
+        if token is not END:
+            self.at += 1
         return token
 
     def sees(self, kind: str, *texts: str) -> bool:
@@ -64,17 +68,17 @@ class Cursor:
 
     def skip(self, kind: str, *texts: str) -> bool:
         """Move past the next token if `sees(kind, *texts)`, and return whether the reader moved."""
-        seen = self.sees(kind, *texts)
+        token = self.row[self.at]
+        seen = token.kind == kind and (not texts or token.text in texts)
         self.at += seen
         return seen
 
-    def skips(self, *texts: str) -> bool:
-        """Move past the next tokens if their texts equal `texts`, and return whether the reader moved."""
-        found = (
-            tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
-        )
-        self.at += found * len(texts)
-        return found
+    def skips(self, rows: Container[tuple[str, ...]]) -> bool:
+        """Move past the next tokens if `rows` holds their texts as a row, and return whether the reader moved."""
+        texts = tuple(token.text for token in self.row[self.at : self.at + MAX_SKIPPED])
+        length = next((size for size in _SIZES if texts[:size] in rows), 0)
+        self.at += length
+        return length > 0
 
     def sees_point(self) -> bool:
         """Check whether a point's coordinates come next, after the point's name: `D(4, 0)`."""
@@ -91,7 +95,7 @@ class Cursor:
         )
 
     def sees_letters_defined(self) -> bool:
-        """Check whether the arguments of a function definition come next: `y(x) = 2x`."""
+        """Check whether the brackets that come next hold the arguments of a function definition: `y(x) = 2x`."""
         inside = list(
             itertools.takewhile(
                 lambda token: token.kind == "symbol" or token.text == ",", self._ahead()
@@ -99,7 +103,6 @@ class Cursor:
         )
         return (
             bool(inside)
-            and self.next.text == "("
             and self.ahead(len(inside) + 1).text == ")"
             and self.ahead(len(inside) + 2).text == "="
         )

@@ -6,7 +6,7 @@ Takes time linear in the length of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from trl_grpo_ext.answers.read.spelling import FONTS, TEXTS
@@ -99,11 +99,11 @@ _COMMANDS = {
     "rvert": ("close", "abs"), "rangle": ("close", ")"), "rbrace": ("close", "}"), "rbrack": ("close", "]"),
 }  # fmt: skip
 _ESCAPED = {
-    "{": ("open", "{"),
-    "}": ("close", "}"),
-    "$": ("word", "usd"),
-    "%": ("sign", "%"),
-    "|": ("sign", "|"),
+    r"\{": ("open", "{"),
+    r"\}": ("close", "}"),
+    r"\$": ("word", "usd"),
+    r"\%": ("sign", "%"),
+    r"\|": ("sign", "|"),
 }
 _BRACKETS = {
     "(": "open",
@@ -139,19 +139,22 @@ _PLAIN = r"\d+(?:\.\d+)?|\.\d+"
 # Separators of thousands.
 _SEPARATOR = r"(?P<sep>,|\s?\{,\s?\}|,?\\[,!;: ],?\s?|'|[ ~])"
 _GROUPED = rf"(?<![\d.,(\[])\d{{1,3}}{_SEPARATOR}\d{{3}}(?:(?P=sep)\d{{3}})*(?![\d,]|\.\d*,)(?:\.\d+)?"
+# The most frequent tokens come first: signs that begin no longer sign, and letters. A digit or a dot is a cheap test
+# before the spellings of numbers.
 _TOKEN = re.compile(
-    rf"(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
-    rf"|(?P<repeating>\d*\.\d*\\(?:overline|bar|dot)\s*\{{?\d+\}}?)"
+    r"(?P<single>[][(){}^_,+/:;|])"
+    r"|(?P<letters>[^\W\d_]+)"
+    r"|\\(?P<command>[A-Za-z]+)\*?"
+    rf"|(?=[\d.])(?:(?P<repeating>\d*\.\d*\\(?:overline|bar|dot)\s*\{{?\d+\}}?)"
     rf"|(?P<grouped>{_GROUPED})"
-    r"|(?P<factorial>(?<=\d)!(?==))"
     rf"|(?P<scientific>(?:{_PLAIN})[eE][+-]?\d+(?![A-Za-z\d.]))"
     rf"|(?P<ordinal>{_PLAIN})(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=\d)th)(?![A-Za-z\d])"
-    rf"|(?:{_PLAIN})"
-    r"|\\(?P<command>[A-Za-z]+)\*?"
+    rf"|(?P<number>{_PLAIN}))"
+    r"|(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
+    r"|(?P<factorial>(?<=\d)!(?==))"
     r"|(?P<row>\\\\(?:\s?\[-?[\d.]+(?:pt|em|ex|mm|cm)\])?)"
-    r"|\\(?P<escaped>.)"
-    r"|(?P<letters>[^\W\d_]+)"
-    r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)|(?P<other>.)",
+    r"|(?P<escaped>\\.)"
+    r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)",
     re.DOTALL,
 )
 _WITH_ARGUMENT = TEXTS | _FONT | _DROPPED
@@ -174,6 +177,8 @@ _ASCII_SIGNS = {
     "->": "to",
     "•": "*",
 }
+# Escaped signs without a meaning.
+_UNWRITTEN = frozenset((r"\(", r"\)", r"\[", r"\]", r"\&", r"\#", r"\_", r"\-"))
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _NO_NUMBER = re.compile(r"[^\d.]")
 
@@ -189,37 +194,61 @@ def tokens(text: str) -> tuple[Token, ...]:
         >>> [token.text for token in tokens(r"-\dfrac{1}{2} \leqslant x^2 \text{ or } 1{,}000 km")]
         ['-', 'frac', '{', '1', '}', '{', '2', '}', '<=', 'x', '^', '2', 'or', '1000', 'km']
     """
-    return tuple(_Scanner(text).scan(0, len(text), words=False, depth=0))
+    scanner = _Scanner(text)
+    scanner.scan(0, len(text), words=False, depth=0)
+    return tuple(scanner.row)
 
 
 class _Scanner:
+    """Collects the tokens of a text in `row`."""
+
     def __init__(self, text: str) -> None:
         self.text = text
-        self.closing = _closing(text)
+        self.closing = _closing(text) if "{" in text else {}
         self.space = False
+        self.row: list[Token] = []
 
-    def scan(self, start: int, end: int, *, words: bool, depth: int) -> Iterator[Token]:
-        """Yield the tokens between two indices; with `words`, letters form words outside dollars."""
+    def scan(self, start: int, end: int, *, words: bool, depth: int) -> None:
+        """Add the tokens between two indices; with `words`, letters form words outside dollars."""
         if depth > MAX_DEPTH:
             raise UnreadableError
         at, in_words = start, words
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
-            command = found["command"] or ""
-            held = self._argument(at, command) if command in _WITH_ARGUMENT else None
-            if found[0] == "$":
-                in_words = words and not in_words
-                self.space = True
-            elif found["space"] or command in _SPACES:
-                self.space = True
-            elif held:
-                at = held[2]
-                yield from self._held(command, *held[:2], depth)
-                self.space = self.space or command in TEXTS
-            else:
-                for kind, text in _plain(found, words=in_words):
-                    yield Token(kind, text, self.space, found.start(), found.end())
-                    self.space = False
+            match found.lastgroup:
+                case "space":
+                    self.space = True
+                case "sign" if found[0] == "$":
+                    in_words = words and not in_words
+                    self.space = True
+                case "letters":
+                    for part in _run_of_letters(found, words=in_words):
+                        self._add(found, part)
+                case "command":
+                    at = self._command(found, depth)
+                case _ if found[0] not in _UNWRITTEN:
+                    self._add(found, _plain(found))
+
+    def _add(self, found: re.Match[str], part: tuple[str, str]) -> None:
+        """Add a token of a kind and a text at the place of a match."""
+        self.row.append(Token(*part, self.space, *found.span()))
+        self.space = False
+
+    def _command(self, found: re.Match[str], depth: int) -> int:
+        """Add the tokens of a command with its argument; return the index at which scanning continues."""
+        command = found["command"]
+        at = found.end()
+        if command in _SPACES:
+            self.space = True
+            return at
+        held = self._argument(at, command) if command in _WITH_ARGUMENT else None
+        if held:
+            start, end, at = held
+            self._hold(command, start, end, depth)
+            self.space = self.space or command in TEXTS
+        elif command not in _SILENT:
+            self._add(found, _COMMANDS.get(command, ("command", command)))
+        return at
 
     def _argument(self, at: int, command: str) -> tuple[int, int, int] | None:
         r"""Find a command's argument: a group in braces, or the letter of `\mathbb R`; None without an argument.
@@ -234,16 +263,16 @@ class _Scanner:
         end = self.closing.get(at)
         return (at + 1, end, end + 1) if end is not None else None
 
-    def _held(self, command: str, start: int, end: int, depth: int) -> Iterator[Token]:
-        """Yield the tokens inside a text or font command."""
+    def _hold(self, command: str, start: int, end: int, depth: int) -> None:
+        """Add the tokens inside a text or font command."""
         content = self.text[start:end].strip()
         if command in _DROPPED:
             self.space = True
         elif command in TEXTS:
             self.space = self.space or self.text[start : start + 1].isspace()
-            yield from self.scan(start, end, words=True, depth=depth + 1)
+            self.scan(start, end, words=True, depth=depth + 1)
         elif content in _SETS and command in ("mathbb", "mathbf"):
-            yield Token("symbol", _SETS[content], self.space, start, end)
+            self.row.append(Token("symbol", _SETS[content], self.space, start, end))
         else:
             letter = command in _LETTERS and len(content) == 1
             math = (
@@ -252,47 +281,41 @@ class _Scanner:
                 or content in FUNCTIONS
                 or not content.isalpha()
             )
-            yield from self.scan(start, end, words=not math, depth=depth + 1)
+            self.scan(start, end, words=not math, depth=depth + 1)
 
 
-def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
-    """Yield kind and text of each token in a match."""
+def _plain(found: re.Match[str]) -> tuple[str, str]:
+    """Return kind and text of a matched number or sign."""
     text = found[0]
-    command = found["command"]
-    escaped = found["escaped"]
-    if found["grouped"]:
-        yield "number", _NO_NUMBER.sub("", text)
-    elif text[0].isdigit() or (text[0] == "." and len(text) > 1 and text != "..."):
-        yield "number", found["ordinal"] or text
-    elif command:
-        if command not in _SILENT:
-            yield _COMMANDS.get(command, ("command", command))
-    elif found["row"]:
-        yield "row", text
-    elif escaped in _ESCAPED:
-        yield _ESCAPED[escaped]
-    elif escaped and escaped in "()[]&#_-":
-        return
-    elif found["letters"]:
-        yield from _run_of_letters(found, words=words)
-    elif found["sign"] or found["factorial"]:
-        yield _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
-    else:
-        raise UnreadableError
+    match found.lastgroup:
+        case "single" | "sign" | "factorial":
+            return _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
+        case "grouped":
+            return "number", _NO_NUMBER.sub("", text)
+        case "ordinal":
+            return "number", found["ordinal"]
+        case "escaped" if text in _ESCAPED:
+            return _ESCAPED[text]
+        case "escaped":
+            raise UnreadableError
+        case "row":
+            return "row", text
+    return "number", text
 
 
-def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
+def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterable[tuple[str, str]]:
     """Split matched letters by context: `Be^x` means a product, `cost: 5` begins with a word."""
     run = found[0]
+    # A digit that `\d` does not match, such as an Ethiopic one
+    if run[0].isdigit():
+        return [("number", run)]
     if len(run) == 2 and found.string.startswith("e^", found.end() - 1):
-        yield "symbol", run[0]
-        yield "symbol", run[1]
-        return
+        return [("symbol", letter) for letter in run]
     is_thing = run in _THINGS_LIKE_FUNCTIONS and found.string[: found.start()].endswith(" ")
     is_word = is_thing or (
         run in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
     )
-    yield from _letters(run, words=words or is_word or _is_short_noun(found))
+    return _letters(run, words=words or is_word or _is_short_noun(found))
 
 
 def _is_short_noun(found: re.Match[str]) -> bool:
@@ -306,36 +329,32 @@ def _is_short_noun(found: re.Match[str]) -> bool:
     return is_counted is not None and _BEFORE_THINGS.match(text, found.end()) is not None
 
 
-def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
+def _letters(run: str, *, words: bool) -> Iterable[tuple[str, str]]:
     """Split a run of letters into words (inside text commands) or functions, symbols and words (elsewhere)."""
     if run in _WORDS_THAT_ARE_SIGNS:
-        yield _WORDS_THAT_ARE_SIGNS[run]
-    elif words:
-        yield ("function" if run in _WRITTEN_OUT else "word"), run
-    elif run in ("frac", "dfrac", "tfrac"):
-        yield "command", "frac"
-    elif run in FUNCTIONS:
-        yield ("command" if run == "sqrt" else "function"), run
-    elif run in GREEK:
-        yield "symbol", run
-    elif len(run) == 1:
-        yield ("symbol" if run.isascii() else "word"), run
-    elif _is_word(run):
-        yield "word", run
-    else:
-        letters = run
-        # sinx
-        if run[:-1] in FUNCTIONS and len(run) - 1 in (7, 6, 4, 3, 2):
-            yield "function", run[:-1]
-            letters = run[-1]
-        for letter in letters:
-            yield "symbol", letter
+        return [_WORDS_THAT_ARE_SIGNS[run]]
+    if words:
+        return [("function" if run in _WRITTEN_OUT else "word", run)]
+    if run in ("frac", "dfrac", "tfrac"):
+        return [("command", "frac")]
+    if run in FUNCTIONS:
+        return [("command" if run == "sqrt" else "function", run)]
+    if run in GREEK:
+        return [("symbol", run)]
+    if len(run) == 1:
+        return [("symbol" if run.isascii() else "word", run)]
+    if _is_word(run):
+        return [("word", run)]
+    # sinx
+    if run[:-1] in FUNCTIONS and len(run) - 1 in (7, 6, 4, 3, 2):
+        return [("function", run[:-1]), ("symbol", run[-1])]
+    return [("symbol", letter) for letter in run]
 
 
 def _is_word(run: str) -> bool:
     """Check whether unspaced letters form a word or unit, not a product such as `xy`."""
     if len(run) > 3 or not run.isascii():
-        return is_unit(run) or not any(run == name + run[-1] for name in FUNCTIONS)
+        return is_unit(run) or run[:-1] not in FUNCTIONS
     # Ann, Max
     is_name = len(run) == 3 and run.istitle()
     is_like_one = is_name or _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
@@ -347,8 +366,9 @@ def _closing(text: str) -> dict[int, int]:
     opened: list[int] = []
     found = {}
     for brace in _BRACES.finditer(text):
-        if brace[0] == "{":
+        sign = brace[0]
+        if sign == "{":
             opened.append(brace.start())
-        elif brace[0] == "}" and opened:
+        elif sign == "}" and opened:
             found[opened.pop()] = brace.start()
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 _PREFIXES = {
@@ -49,6 +49,9 @@ class Unit:
             >>> unit("km").times(unit("h"), -1).measures
             (('length', 1), ('time', -1))
         """
+        # Most units have a single part.
+        if self is NONE and power == 1:
+            return other
         powers = dict(self.measures)
         for measure, raised in other.measures:
             powers[measure] = powers.get(measure, 0) + raised * power
@@ -61,11 +64,13 @@ class Unit:
 NONE = Unit()
 
 
+@lru_cache(maxsize=8192)
 def is_unit(word: str) -> bool:
     """Check whether the table contains a word."""
     return word in _table() or word.casefold().rstrip(".") in _table(long=True)
 
 
+@lru_cache(maxsize=8192)
 def unit(word: str) -> Unit:
     """Look up a word's unit.
 

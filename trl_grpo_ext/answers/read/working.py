@@ -44,13 +44,20 @@ def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
         side = row[start:end]
         is_of_words = token.text == "=" and _is_formula_of_words(side)
         if not is_of_words:
-            counted = _side_without_things(_side_without_labels(side))
-            letters += [*_side_with_unit_letters(counted), token]
+            letters += [*_calculation(side), token]
         elif not letters:
             name = " ".join(part.text for part in side)
             letters += [side[0]._replace(kind="word", text=name), token]
         start = end + 1
     return [*letters, *row[start:]]
+
+
+def _calculation(side: Sequence[Token]) -> Sequence[Token]:
+    """Return a side with its units as letters, without labels and counted things."""
+    # Without words, a side has neither of them.
+    if not any(token.kind == "word" for token in side):
+        return side
+    return _side_with_unit_letters(_side_without_things(_side_without_labels(side)))
 
 
 def _is_formula_of_words(side: Sequence[Token]) -> bool:
