@@ -504,11 +504,17 @@ def plain_text(text: str) -> str:
 
     These are Markdown, enclosing LaTeX, dollar signs, commas between thousands, repeated spaces, the last full stop.
     """
-    text = _RAISED.sub(r"^\g<0>", text[:MAX_CHARS])
-    text = without_invisible(unicodedata.normalize("NFKC", text))
+    text = text[:MAX_CHARS]
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
+    text = without_invisible(text)
     text = without_text_commands(
         strip_delimiters(text.replace("**", "").replace("`", "").strip())
     )
     text = _DEGREES.sub("°", _LATEX_SPACE.sub(" ", text)).replace("\\%", "%")
-    text = _THOUSANDS.sub("", _FRACTION.sub(r"\1\3/\2\4", _DOLLARS.sub("", text)))
+    text = _DOLLARS.sub("", text)
+    if "frac" in text:
+        text = _FRACTION.sub(r"\1\3/\2\4", text)
+    if "," in text:
+        text = _THOUSANDS.sub("", text)
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")

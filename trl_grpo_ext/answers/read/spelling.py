@@ -291,6 +291,8 @@ def _on_one_line(found: re.Match[str]) -> str:
     return _CONTINUED.sub("", ", ".join(equations))
 
 
+# Golds recur, and a completion is restored before golds and question are looked at, and after.
+@lru_cache(maxsize=64)
 def restored(text: str) -> str:
     r"""Restore a text before values are found in it.
 
