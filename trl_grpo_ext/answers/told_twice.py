@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.signal_words import has_words
+from trl_grpo_ext.answers.read.signal_words import contains_any, has_words
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation
 from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
 from trl_grpo_ext.answers.read.working import size_of
@@ -27,6 +27,19 @@ _AGAIN = re.compile(
     r"\s*\(?(?:or\s+)?(?P<claim>(?:(?:about|approximately|roughly|around|nearly|equal to|≈)\s*){0,2})"
     r"(?P<form>\$?[-−]?\d(?:[^()\n;?,]|,(?=\d)){0,40}?)\)?[\s.!*]*\Z",
     re.IGNORECASE,
+)
+# A second form follows one of these; this cheap test avoids the slow expression.
+_SEPARATORS = (
+    ",",
+    "(",
+    "or",
+    "about",
+    "approximately",
+    "roughly",
+    "which",
+    "this",
+    "that",
+    "it",
 )
 _OPERATOR = re.compile(r"(?:[-−+/×÷^]|(?<!\*)\*)\Z")
 # Amounts in two units may differ by this share: 120 km is 75 miles.
@@ -277,6 +290,8 @@ def _size(amount: str, word: str | None) -> Size | None:
 
 def _again(text: str) -> re.Match[str] | None:
     """Find the second form of an amount at a text's end."""
+    if not contains_any(text[-_MAX_CHARS:], _SEPARATORS):
+        return None
     return _AGAIN.search(text, max(len(text) - _MAX_CHARS, 0))
 
 

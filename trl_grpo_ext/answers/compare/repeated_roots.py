@@ -8,6 +8,8 @@ from trl_grpo_ext.answers.read.signal_words import contains_any
 
 # Characters at a completion's end that are read.
 _MAX_CHARS = 1_000
+# Characters of a list's name and first root.
+_MAX_LEAD = 80
 _TIMES = r"(?:double|triple|repeated|twice|(?:of |with )?multiplicity (?:\d|two|three))"
 _REMARK = rf"\((?:an? )?{_TIMES}(?:,? (?:real )?(?:root|solution|zero))?\)"
 # x = 3 (double root), x = 3 \text{ (double root)}
@@ -41,8 +43,11 @@ def with_roots_once(golds: tuple[str, ...], completion: str) -> tuple[tuple[str,
     end = completion[-_MAX_CHARS:]
     written = tuple(map(_without_remark, golds))
     told = _without_remark(end)
-    if _JOINED.search(told) and not any(map(_repeats, written)):
-        told = _ROOTS.sub(_once, told)
+    joined = _JOINED.search(told)
+    if joined and not any(map(_repeats, written)):
+        # A list begins in the words before its first joint.
+        begin = told.rfind(" ", 0, max(joined.start() - _MAX_LEAD, 0)) + 1
+        told = told[:begin] + _ROOTS.sub(_once, told[begin:])
     return written, completion[:-_MAX_CHARS] + told
 
 

@@ -90,6 +90,8 @@ _COURTESY = re.compile(
     r"|(?<=\n)(?:[-*_]{3,}|[✅🎉😊👍✨🚀]+)[ \t]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
+# Signs that end a proof.
+_QED = (r"\blacksquare", r"\square", r"\qed", r"\Box", "■", "□", "∎")
 _VALUE = re.compile(r"\W{0,4}\d\S{0,20}(?: [a-z]+)?")
 _NUMBER = re.compile(rf"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:{POWER})?%?")
 
@@ -207,6 +209,9 @@ def without_courtesy(text: str) -> str:
         'It is B.'
     """
     for _ in range(MAX_COURTESIES):
+        # Most completions end with a formula, and no courtesy does.
+        if _ends_with_formula(text):
+            break
         # A courtesy takes one line.
         line = text.rfind("\n", 0, len(text.rstrip()))
         begin = max(line, len(text) - MAX_COURTESY, 0)
@@ -215,6 +220,13 @@ def without_courtesy(text: str) -> str:
             break
         text = shorter
     return text
+
+
+def _ends_with_formula(text: str) -> bool:
+    """Check whether a text's last word has a command, and no sign that ends a proof."""
+    words = text[-MAX_COURTESY:].rsplit(maxsplit=1)
+    last = words[-1] if words else ""
+    return "\\" in last and not any(map(last.__contains__, _QED))
 
 
 def until_next_question(completion: str) -> str:

@@ -280,7 +280,11 @@ def is_withdrawn(text: str) -> bool:
     end = text[-REACH:]
     if contains_any(end, _OWN_DOUBT_PARTS) and _OWN_DOUBT.search(end):
         return True
-    lines, _, line = text.rstrip(" \t\r\n.!…").rpartition("\n")
+    stated = text.rstrip(" \t\r\n.!…")
+    # Most last sentences end with their value.
+    if any(map(str.isdigit, "".join(stated.rsplit(maxsplit=1)[-1:]))):
+        return False
+    lines, _, line = stated.rpartition("\n")
     *before, last = _STATEMENT.split(line.lstrip())
     has_value = any(map(str.isdigit, last)) or "\\boxed" in last
     return bool(lines or before) and not has_value and _WITHDRAWN.match(last) is not None

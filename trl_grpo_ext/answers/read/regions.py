@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import contains_any
 
 # Characters at the end of a text that are rewritten.
 _MAX_CHARS = 1_000
@@ -71,6 +72,23 @@ _OF_SIGN = {
 _EMPTY = re.compile(
     r"\bsolution set is (?:the )?empty(?: set)?\b|\bno solutions? exists?\b", re.IGNORECASE
 )
+# Every phrase of a number set contains one of these; this cheap test avoids slow expressions.
+_CLUES = (
+    "number",
+    "value",
+    "real",
+    "can",
+    "must",
+    "≠",
+    "!=",
+    "\\ne",
+    "is",
+    "between",
+    "for",
+    "solution",
+    "lies",
+    "falls",
+)
 _LIES_IN = re.compile(r"\b(?:lies|falls)\s+(?:in|within)\b", re.IGNORECASE)
 _TEXT = re.compile(r"\\text\s?\{([^{}$\\]*)\}")
 
@@ -87,6 +105,8 @@ def in_intervals(text: str) -> str:
         '$(2, 5]$.'
     """
     end = in_digits(_TEXT.sub(r"\1", text[-_MAX_CHARS:]))
+    if not contains_any(end, _CLUES):
+        return text
     rewritten = _EXCEPTED.sub(_without_items, _SUCH_THAT.sub("", end))
     rewritten = _BOUNDED.sub(_interval, rewritten)
     rewritten = _BETWEEN.sub(_interval_between, rewritten)
