@@ -219,7 +219,7 @@ console.log(JSON.stringify(found));
     "options",
     [
         pytest.param({}, marks=pytest.mark.slow),
-        {"beta": 0.3, "epsilon": 0.1},
+        pytest.param({"beta": 0.3, "epsilon": 0.1}, marks=pytest.mark.slow),
         {"num_iterations": 3, "epsilon": 0.05},
         OLD_KL,
     ],
