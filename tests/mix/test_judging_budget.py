@@ -129,7 +129,7 @@ def test_an_answer_that_timed_out_is_not_blamed_before_its_gold_was_tried(
 
     judging.forget()
     monkeypatch.setattr(judging, "in_workers", in_workers)
-    assert reasons(MathVerifier().judge([r"\boxed{x(x+7)}"], solution=["x^2+7x"])) == [
+    assert reasons(MathVerifier().judge([r"\boxed{x^x*x}"], solution=["x^(x+1)"])) == [
         BUDGET_SPENT
     ]
 
