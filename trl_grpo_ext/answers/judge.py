@@ -185,7 +185,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
 
 
 def _kind(gold: Node) -> str:
-    """Name what an answer is compared with a gold as, for the verdict's details."""
+    """Name the kind of a comparison with a gold for the verdict's details: `words`, `number` or `mathematics`."""
     if isinstance(gold, Words):
         return "words"
     is_number = isinstance(gold, (Number, Quantity, *OF_OWN_TYPE))

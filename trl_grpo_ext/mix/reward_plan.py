@@ -44,7 +44,7 @@ class RewardPlan:
 
     @property
     def functions_by_none(self) -> frozenset[str]:
-        """The names of plain functions, beside the mix or in it; their None means "does not apply" to a row."""
+        """Names of plain functions, in the mix and beside the mix; None of a function means "does not apply"."""
         beside = set(self.names) - set(self.positions)
         terms = self.mix.terms if self.mix is not None else []
         inside = {term.name for term in terms if term.is_function_of_all_rows}

@@ -5,7 +5,11 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
-from trl_grpo_ext.answers.compare.polynomials import Polynomial, polynomial
+from trl_grpo_ext.answers.compare.polynomials import (
+    Polynomial,
+    polynomial,
+    total_degree,
+)
 from trl_grpo_ext.answers.read.tree import (
     CONSTANTS,
     Apply,
@@ -24,7 +28,7 @@ _SIGNS = ("=", "<", "<=", ">", ">=")
 
 
 def same_polynomial(one: Node, other: Node) -> bool | None:
-    """Check whether two expressions are the same polynomial; None if one is no exact polynomial in variables.
+    """Check whether two expressions expand to equal polynomials; None for an inexact or other expression.
 
     Examples:
         >>> from trl_grpo_ext.answers.read.answer import read
@@ -63,7 +67,7 @@ def same_relation(one: Node, other: Node) -> bool | None:
     are_as_strict = len(one.signs[0]) == len(other.signs[0])
     if scale > 0 and are_as_strict:
         return True
-    are_linear = _degree(gap) == _degree(other_gap) == 1
+    are_linear = total_degree(gap) == total_degree(other_gap) == 1
     is_decided = are_linear or len(_variables(gap)) > 1
     return False if is_decided else None
 
@@ -99,12 +103,8 @@ def _variables(expanded: Polynomial) -> set[Node]:
     return {factor for monomial in expanded for factor, _ in monomial}
 
 
-def _degree(expanded: Polynomial) -> int:
-    return max(sum(power for _, power in monomial) for monomial in expanded)
-
-
 def _scale(one: Polynomial, other: Polynomial) -> Fraction:
-    """Return the number that multiplies one polynomial to give the other; 0 if no number does."""
+    """Return the factor between two proportional polynomials; 0 for other polynomials."""
     if one.keys() != other.keys():
         return Fraction(0)
     scales = {other[monomial] / factor for monomial, factor in one.items()}

@@ -166,5 +166,9 @@ def is_rational(node: Node) -> bool:
 
 def degree(node: Node) -> int:
     """Return a polynomial's degree; 0 for other values."""
-    found = polynomial(node) or {}
-    return max((sum(dict(monomial).values()) for monomial in found), default=0)
+    return total_degree(polynomial(node) or {})
+
+
+def total_degree(expanded: Polynomial) -> int:
+    """Return an expanded polynomial's degree; 0 for a constant."""
+    return max((sum(dict(monomial).values()) for monomial in expanded), default=0)

@@ -83,9 +83,9 @@ def by_amounts(
     """
     are_below = bool(golds) and all(map(_MINUS.match, golds))
     sided = [each for each in map(_sided, golds) if each]
-    is_plain = len(sided) < len(golds) or len({each[1:3] for each in sided}) > 1
+    are_without_side = len(sided) < len(golds) or len({each[1:3] for each in sided}) > 1
     # Most golds have no side: their sentence is not looked at.
-    if is_plain and not are_below:
+    if are_without_side and not are_below:
         return golds, tuple(answers)
     plain = _MARKUP.sub("", without_text_commands(sentence))
     if are_below:

@@ -315,7 +315,7 @@ def _is_result(sentence: str, value: Span) -> bool:
 def _is_fact(
     sentence: str, value: Span, chosen: Span | None, question: str, prompt: str
 ) -> bool:
-    """Check whether a value repeats the prompt beside a chosen new result: "She has 54, and 54 + 18 = 72"."""
+    """Check whether a value is a prompt's number, told before a new result: 54 of "She has 54, and 54 + 18 = 72"."""
     known = known_numbers(prompt)
     if chosen is None or chosen.start < value.end:
         return False
@@ -346,7 +346,7 @@ def _not_in_order(sentence: str, values: Sequence[Span], question: str) -> Seque
 
 @lru_cache(maxsize=256)
 def _asks_which(question: str, noun: str) -> bool:
-    """Check whether a question asks for a noun's number: "On which day", "What is the first week in which"."""
+    """Check whether a question asks for the number of a day, a week or another noun: "On which day"."""
     asks = rf"\b(?:which|what)\s(?:[a-z]+\s){{0,4}}?{noun}\b(?!\s\d)"
     return re.search(asks, question, re.IGNORECASE) is not None
 

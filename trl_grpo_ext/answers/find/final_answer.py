@@ -32,7 +32,7 @@ from trl_grpo_ext.answers.find.phrases import (
 from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.find.remarks import without_check
 from trl_grpo_ext.answers.read.numerals import POWER
-from trl_grpo_ext.answers.read.signal_words import THEREFORE
+from trl_grpo_ext.answers.read.signal_words import THEREFORE, last_word
 from trl_grpo_ext.support.text import did_you_mean
 
 AnswerFrom = Literal[
@@ -224,8 +224,7 @@ def without_courtesy(text: str) -> str:
 
 def _ends_with_formula(text: str) -> bool:
     """Check whether a text's last word has a command, and no sign that ends a proof."""
-    words = text[-MAX_COURTESY:].rsplit(maxsplit=1)
-    last = words[-1] if words else ""
+    last = last_word(text[-MAX_COURTESY:])
     return "\\" in last and not any(map(last.__contains__, _QED))
 
 

@@ -15,6 +15,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     TURN,
     WRONG,
     contains_any,
+    last_word,
 )
 
 # Characters after an answer that are searched for words that take it back.
@@ -282,7 +283,7 @@ def is_withdrawn(text: str) -> bool:
         return True
     stated = text.rstrip(" \t\r\n.!…")
     # Most last sentences end with their value.
-    if any(map(str.isdigit, "".join(stated.rsplit(maxsplit=1)[-1:]))):
+    if any(map(str.isdigit, last_word(stated))):
         return False
     lines, _, line = stated.rpartition("\n")
     *before, last = _STATEMENT.split(line.lstrip())

@@ -206,7 +206,7 @@ def _is_breakdown(text: str, question: str) -> bool:
 
 
 def _is_claimed(number: re.Match[str], prompt: str) -> bool:
-    """Check whether a sentence claims a number: a number absent from the prompt, or the result of a calculation."""
+    """Check whether a sentence claims a number: the prompt lacks the number, or a calculation gives the number."""
     is_known = number[0].replace(",", "").rstrip(".") in known_numbers(prompt)
     before = number.string[: number.start()]
     if _GIVEN_COUNT.search(before) or _OPERATOR.search(before):
@@ -215,7 +215,7 @@ def _is_claimed(number: re.Match[str], prompt: str) -> bool:
 
 
 def _is_same_number(number: str, value: str) -> bool:
-    """Compare a number with a value: `0.35` and `35` are the value 35 %, and a rounded number is its value."""
+    """Compare a number with a value: `0.35` and `35` both equal the value 35 %, and roundings equal exact values."""
     if number in numbers(value):
         return True
     node = read(value).node

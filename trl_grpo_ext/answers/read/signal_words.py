@@ -92,6 +92,16 @@ def contains_any(text: str, parts: Iterable[str]) -> bool:
     return any(map(text.casefold().__contains__, parts))
 
 
+def last_word(text: str) -> str:
+    """Return a text's characters behind its last space or line end.
+
+    Examples:
+        >>> last_word("So it is 5. "), last_word(" ")
+        ('5.', '')
+    """
+    return "".join(text.rsplit(maxsplit=1)[-1:])
+
+
 def has_words(text: str, words: str) -> bool:
     """Check whether a text has a word of a pattern, in any case.
 

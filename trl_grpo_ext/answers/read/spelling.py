@@ -291,7 +291,7 @@ def _on_one_line(found: re.Match[str]) -> str:
     return _CONTINUED.sub("", ", ".join(equations))
 
 
-# Golds recur, and a completion is restored before golds and question are looked at, and after.
+# A group's completions share a gold, and `ask` and `math_answer` both restore a completion.
 @lru_cache(maxsize=64)
 def restored(text: str) -> str:
     r"""Restore a text before values are found in it.

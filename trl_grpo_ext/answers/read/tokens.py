@@ -230,7 +230,7 @@ class _Scanner:
                     self._add(found, _plain(found))
 
     def _add(self, found: re.Match[str], part: tuple[str, str]) -> None:
-        """Add a token of a kind and a text at the place of a match."""
+        """Add a token with its kind and text, at a match's place."""
         self.row.append(Token(*part, self.space, *found.span()))
         self.space = False
 

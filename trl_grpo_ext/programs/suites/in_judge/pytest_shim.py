@@ -263,7 +263,7 @@ class approx:  # noqa: N801  (pytest's name)
 
 
 class param:  # noqa: N801  (pytest's name)
-    """A row of `parametrize`: its values and its marks, of which only skips count; its id has no effect."""
+    """A row of `parametrize` with values and marks; only skip marks have an effect, and row ids have none."""
 
     def __init__(self, *values: Any, marks: Any = (), **_: Any) -> None:
         self.values, self.marks = values, marks
