@@ -268,6 +268,26 @@ def test_a_scalar_of_numpy_is_a_number(sandbox: LocalSandbox) -> None:
     assert endings(sandbox, calls(tests, names="f"), program) == [Ending.PASSED]
 
 
+def test_an_empty_array_of_the_tests_is_numpys_own_in_the_program(
+    sandbox: LocalSandbox,
+) -> None:
+    """The judge guards its own empty arrays only."""
+    program = (
+        "import numpy as np\ndef less(x): return (x - 1.5).tolist()\n"
+        "def is_one(x): return bool((x == np.array([1.0])).all())\n"
+        "def is_own(x): return type(x) is np.ndarray\n"
+    )
+    suite = calls(
+        "assert less(np.array([])) == []",
+        "assert is_one(np.array([])) is True",
+        "assert is_own(np.array([])) is True",
+        names="less is_one is_own",
+        setup="import numpy as np",
+    )
+    (result,) = sandbox.run([Job(program=program, suite=suite, limits=LONG)])
+    assert result.ending is Ending.PASSED, result.detail
+
+
 def test_arrays_of_the_tests_reach_the_program_and_its_own_stay_there(
     sandbox: LocalSandbox,
 ) -> None:

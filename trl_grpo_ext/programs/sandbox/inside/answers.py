@@ -80,7 +80,7 @@ class Answers:
 
         Args:
             number: The test object's number.
-            use: Name of a use in `given.uses`, such as `call`.
+            use: Name of a use of test objects, such as `call`; see `given.use_of`.
             args: Positional arguments of the use.
             kwargs: Keyword arguments of the use.
 

@@ -407,16 +407,20 @@ def _copy(target: Any, how: Callable[[Any], Any]) -> Any:
     return how(target)
 
 
-def uses(sources: dict[str, str]) -> dict[str, Callable[..., Any]]:
-    """Return the uses of test objects that the program may request, by name.
-
-    Each takes the test object as its first argument.
+def use_of(name: str, sources: dict[str, str]) -> Callable[..., Any]:
+    """Return a use of test objects that the program requests; it takes the test object as its first argument.
 
     Args:
+        name: Name of the use, such as `call`.
         sources: Source code of the tests by the file name of its compilation.
+
+    Raises:
+        KeyError: if no use has this name.
     """
-    changes = _Changes(sources)
-    return _USES | {"set": changes.set, "delete": changes.delete}
+    if name in ("set", "delete"):
+        use: Callable[..., Any] = getattr(_Changes(sources), name)
+        return use
+    return _USES[name]
 
 
 _USES: dict[str, Callable[..., Any]] = {

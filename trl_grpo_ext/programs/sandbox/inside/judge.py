@@ -30,15 +30,15 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.programs.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guard_empty_arrays
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_frames import guard_empty_frames
-from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import (
+from trl_grpo_ext.programs.sandbox.inside.handle import Handle, name_of
+from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes
+from trl_grpo_ext.programs.sandbox.inside.proxy import Fault, ProgramProxy
+from trl_grpo_ext.programs.sandbox.inside.setup_check import (
     RUN_ROW,
     check_setup,
     find_skips,
     is_skip,
 )
-from trl_grpo_ext.programs.sandbox.inside.handle import Handle, name_of
-from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes
-from trl_grpo_ext.programs.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.workers.frames import Channel
 
 MESSAGES_IN_ALL = 16
@@ -185,8 +185,9 @@ def _prepare(
         return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
     # Before modules are watched: a guard in numpy is no change of the tests, and the program must not get it.
-    guard_empty_arrays(text_of(tests.sources))
-    guard_empty_frames(text_of(tests.sources))
+    text = text_of(tests.sources)
+    guard_empty_arrays(text)
+    guard_empty_frames(text)
     share_changes(program)
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)

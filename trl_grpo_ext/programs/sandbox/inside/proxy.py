@@ -32,10 +32,10 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     contents,
     reading,
 )
-from trl_grpo_ext.programs.sandbox.inside.given import uses
+from trl_grpo_ext.programs.sandbox.inside.given import use_of
+from trl_grpo_ext.programs.sandbox.inside.guard.judge_decoder import JudgeDecoder
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.iteration import is_act
-from trl_grpo_ext.programs.sandbox.inside.judge_decoder import JudgeDecoder
 from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.programs.sandbox.inside.swallowing import expects_end
 from trl_grpo_ext.programs.sandbox.inside.translation import Translation
@@ -104,7 +104,6 @@ class ProgramProxy:
         self._open = 0
         self._words: frozenset[str] | None = None
         self._translation = Translation(self, self._is_named)
-        self._uses = uses(sources)
         self._tender = Tender(self.request)
 
     def has_changed(self) -> bool:
@@ -404,7 +403,7 @@ class ProgramProxy:
             self._translation.read if gets_whole(target) else self._translation.read_closed
         )
         decoder = JudgeDecoder(self._shared, read)
-        use = self._uses[checked(message["do"], str)]
+        use = use_of(checked(message["do"], str), self.sources)
         values, names = (
             decoder.decode_all(message["values"]),
             checked(message.get("names", []), list),

@@ -5,12 +5,13 @@ In the judge, the JSON comes from the program and may be hostile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import (
     CONTAINERS,
     PLAIN,
+    Container,
     refill,
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.frames import is_frame
@@ -38,6 +39,9 @@ class Decoder:
 
     __slots__ = ("_depth", "_other", "_queue", "shared")
 
+    containers: ClassVar[Mapping[str, Container]] = CONTAINERS
+    kinds: ClassVar[Mapping[str, Kind]] = BY_TAG
+
     def __init__(self, shared: Shared, other: Callable[[Decoder, str, Json], Any]) -> None:
         self.shared = shared
         self._other = other
@@ -61,13 +65,14 @@ class Decoder:
         if len(data) != 1:
             raise MalformedError("a tag is missing")
         ((tag, payload),) = data.items()
-        if (of_parts := BY_TAG.get(tag)) is not None:
+        if (of_parts := self.kinds.get(tag)) is not None:
             made = _made(of_parts, self.decode_all(payload))
             if of_parts is NAMEDTUPLE:
                 self.check_names(made._asdict())
             return made
-        if tag in CONTAINERS:
-            head, content = (None, payload) if CONTAINERS[tag].head is None else payload
+        if tag in self.containers:
+            has_head = self.containers[tag].head is not None
+            head, content = payload if has_head else (None, payload)
             refill(self, new := self._empty(tag, head), content)
             return new
         if tag == "ref":
@@ -105,7 +110,7 @@ class Decoder:
     def _empty(self, tag: Json, head: Json) -> Any:
         if tag == "instance":
             return self.enter(self._other(self, tag, head))
-        kind = CONTAINERS[tag]
+        kind = self.containers[tag]
         return self.enter(
             kind.empty() if kind.head is None else kind.empty(self.decode(head))
         )

@@ -1,1 +1,1 @@
-"""Guard the judge: code that came from a program never runs in it, whoever asks."""
+"""Guard the judge: no code of a program runs in it, whoever asks, and no object of a program answers a test by itself."""

@@ -18,11 +18,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.containers import (
-    CONTAINERS,
-    SUBCLASSES,
-    Container,
-)
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import SUBCLASSES
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 
@@ -45,10 +41,7 @@ _DEEP = 4
 
 
 def guard_empty_arrays(text: str) -> None:
-    """Guard the program's empty arrays, and numpy's comparison functions if the tests' text mentions numpy."""
-    CONTAINERS["ndarray"] = Container(
-        _reading(CONTAINERS["ndarray"].empty), CONTAINERS["ndarray"].head
-    )
+    """Guard numpy's comparison functions if the tests' text mentions numpy."""
     if "numpy" not in text or find_spec("numpy") is None:
         return
     numpy = importlib.import_module("numpy")
@@ -85,7 +78,7 @@ def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], An
         setattr(module, name, wrapped)
 
 
-def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def guarding_empty(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Wrap the constructor of arrays sent by the program, so that empty arrays get the guarded class."""
 
     def made(head: Any) -> Any:

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS
-from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG, INDEX
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import (
     as_array,
     guarded,
@@ -47,17 +45,14 @@ _CLASSES = (
 
 
 def guard_empty_frames(text: str) -> None:
-    """Guard pandas if the tests' text mentions it, and else as soon as the program sends a frame."""
-    for tag in ("DataFrame", "Series"):
-        CONTAINERS[tag] = CONTAINERS[tag]._replace(
-            empty=_after_guard(CONTAINERS[tag].empty)
-        )
-    BY_TAG[INDEX.tag] = INDEX._replace(make=_after_guard(INDEX.make))
+    """Guard pandas if the tests' text mentions it; otherwise it is guarded when the program sends a frame."""
     if "pandas" in text and find_spec("pandas") is not None:
         _guard()
 
 
-def _after_guard(own: Callable[..., Any]) -> Callable[..., Any]:
+def after_guard(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a constructor of pandas' objects, so that pandas is guarded before the first one is made."""
+
     def make(*parts: Any) -> Any:
         _guard()
         return own(*parts)

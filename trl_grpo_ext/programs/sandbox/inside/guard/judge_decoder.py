@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, Container
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
+from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG, INDEX
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     Json,
     MalformedError,
     contents,
 )
 from trl_grpo_ext.programs.sandbox.inside.given import check_replaced
+from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guarding_empty
+from trl_grpo_ext.programs.sandbox.inside.guard.empty_frames import after_guard
 from trl_grpo_ext.programs.sandbox.inside.handle import ASSERTIONS_OF_MOCKS, PREDICATES
 
 _JUDGING = ASSERTIONS_OF_MOCKS | PREDICATES
+
+
+def _made_by(
+    tag: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Container:
+    """Return the rules of a container with its `empty` wrapped."""
+    own = CONTAINERS[tag]
+    return own._replace(empty=wrap(own.empty))
 
 
 class JudgeDecoder(Decoder):
     """A decoder for a single message of the program."""
 
     __slots__ = ()
+
+    # Tables of the judge alone: the program's own empty arrays behave like numpy's.
+    containers = CONTAINERS | {
+        "ndarray": _made_by("ndarray", guarding_empty),
+        "DataFrame": _made_by("DataFrame", after_guard),
+        "Series": _made_by("Series", after_guard),
+    }
+    kinds = BY_TAG | {INDEX.tag: INDEX._replace(make=after_guard(INDEX.make))}
 
     def check_names(self, state: dict[str, Any]) -> None:
         """Refuse a method that judges, as `SimpleNamespace(startswith=bool)` has.
