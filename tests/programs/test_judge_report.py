@@ -27,7 +27,7 @@ def report_of(*messages: Any, stop_at_first: bool = True) -> Report:
         for message in messages:
             body = message if isinstance(message, bytes) else json.dumps(message).encode()
             theirs.sendall(len(body).to_bytes(4, "big") + body)
-        inbox = Inbox(ours.fileno())
+        inbox = Inbox(ours)
         inbox.read()
         report.read(inbox)
     return report

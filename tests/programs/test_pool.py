@@ -586,7 +586,7 @@ def test_what_a_program_writes_on_the_channel_to_the_trainer_is_not_read() -> No
     try:
         ready = json.dumps({"ready": True}).encode()
         there.sendall(len(ready).to_bytes(4) + ready + bytes(4) + b"\xff" * 9)
-        Monitor(zygote, QUICK).await_ready(Inbox(here.fileno()))
+        Monitor(zygote, QUICK).await_ready(Inbox(here))
     finally:
         zygote.kill()
         here.close()

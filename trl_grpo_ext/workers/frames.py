@@ -15,7 +15,10 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from socket import socket
 
 _READ_SIZE = 1 << 13
 # PIPE_BUF: the number of bytes that a ready pipe or socket accepts without blocking.
@@ -227,19 +230,20 @@ class Channel:
 
 
 class Inbox:
-    """A message buffer for a descriptor, for callers that poll several descriptors.
+    """A message buffer for a socket, for callers that poll several descriptors.
 
     Args:
-        descriptor: A connected stream socket. The caller closes it.
+        receiver: A connected stream socket. The caller closes it.
         most: The maximum number of bytes to accept in total.
 
     Attributes:
-        descriptor: The connected stream socket.
+        descriptor: The socket's descriptor.
         ended: Whether the other end has closed the socket, or has sent more than `most` bytes.
     """
 
-    def __init__(self, descriptor: int, most: int = 1 << 14) -> None:
-        self.descriptor = descriptor
+    def __init__(self, receiver: socket, most: int = 1 << 14) -> None:
+        self.descriptor = receiver.fileno()
+        self._receiver = receiver
         self.ended = False
         self._buffer = bytearray()
         self._most = most
@@ -262,17 +266,14 @@ class Inbox:
 
     def read(self) -> None:
         """Read available bytes into the buffer. If there are none, the other end broke the stream: it has ended."""
-        # Imported here: a program's process has no inbox, and each of its imports costs every fork.
-        from socket import MSG_DONTWAIT, socket
+        # Imported here: a worker's process has no inbox.
+        from socket import MSG_DONTWAIT
 
-        connected = socket(fileno=self.descriptor)
         try:
             # `poll` reports an out-of-band byte as readable, and a read that waits would skip it and wait for ever.
-            chunk = connected.recv(1 << 16, MSG_DONTWAIT)
+            chunk = self._receiver.recv(1 << 16, MSG_DONTWAIT)
         except OSError:
             chunk = b""
-        finally:
-            connected.detach()
         self._most -= len(chunk)
         self.ended = not chunk or self._most < 0
         self._buffer += chunk

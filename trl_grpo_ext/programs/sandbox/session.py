@@ -163,7 +163,7 @@ class _Live:
             (self._number,) = opened.enter_context(
                 self._zygote.children(("session", limits, [inner, writer]))
             )
-            self._inbox = Inbox(control.fileno(), _CONTROL_BYTES)
+            self._inbox = Inbox(control, _CONTROL_BYTES)
             self._channel = Channel(control.fileno())
             self._monitor = Monitor(self._zygote, limits)
             self._monitor.await_ready(self._inbox)

@@ -101,7 +101,7 @@ def _jailed(
     ):
         monitor = Monitor(zygote, limits)
         tell(control, {"program": program})
-        monitor.await_ready(Inbox(control.fileno()))
+        monitor.await_ready(Inbox(control))
         yield number, monitor, (feed, out, err)
 
 

@@ -117,6 +117,8 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
         >>> fenced_blocks("> ~~~py\\n> x = 1\\n\\nIt binds x.")
         [FencedBlock(tag='py', code='x = 1\\n')]
     """
+    if not _MARKS.search(text):
+        return []
     found: list[FencedBlock] = []
     opened: _Fence | None = None
     lines: list[str] = []
@@ -271,7 +273,7 @@ def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
         quotes: The triple quotes open at its beginning.
         comments: Whether to tell comments.
     """
-    may_open = any(each in line for each in _TRIPLE_QUOTES)
+    may_open = '"""' in line or "'''" in line
     if not (quotes or comments or may_open):
         return ""
     place = 0

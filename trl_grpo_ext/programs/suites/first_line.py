@@ -27,10 +27,13 @@ def with_first_line_indented(program: str, indent: str, entry_point: str) -> str
     """
     lines = program.split("\n")
     place = _first_code(lines)
-    if place is None or _binds(program, entry_point):
+    if place is None:
         return program
     first = lines[place].lstrip(" \t")
     own = lines[place][: len(lines[place]) - len(first)]
+    has_indent = bool(indent) and len(own) >= len(indent)
+    if has_indent or _binds(program, entry_point):
+        return program
     behind = [line for line in lines[place + 1 :] if line.strip()]
     body = _until_top(behind)
     indent = indent or _least_indent(body) or "    "

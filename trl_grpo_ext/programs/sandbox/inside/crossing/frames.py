@@ -15,7 +15,6 @@ from datetime import UTC, date, timedelta, timezone
 from itertools import islice
 from math import isfinite
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     LARGEST,
@@ -396,7 +395,7 @@ def _texts(array: Any) -> list[str | None]:
 def _zone(zone: Any) -> Json:
     if type(zone) is timezone:
         return zone.utcoffset(None).total_seconds()
-    if type(zone) is ZoneInfo and type(zone.key) is str:
+    if type(zone) is of_module("zoneinfo", "ZoneInfo") and type(zone.key) is str:
         return zone.key
     raise _NoDescriptionError(type(zone).__name__)
 
@@ -440,7 +439,11 @@ def _numbers_of(dtype: Json, data: Json, depth: int) -> Any:
 def _zoned_of(zone: Json, dtype: Json, data: Json, depth: int) -> Any:
     pandas = importlib.import_module("pandas")
     is_offset = type(zone) in (int, float)
-    known = timezone(timedelta(seconds=zone)) if is_offset else ZoneInfo(checked(zone, str))
+    if is_offset:
+        known: Any = timezone(timedelta(seconds=zone))
+    else:
+        # An import before the forks would slow every child.
+        known = importlib.import_module("zoneinfo").ZoneInfo(checked(zone, str))
     if zone == 0:
         known = UTC
     return pandas.DatetimeIndex(_plain_of(dtype, data), tz="UTC").tz_convert(known).array
