@@ -31,8 +31,9 @@ def with_first_line_indented(program: str, indent: str, entry_point: str) -> str
         return program
     first = lines[place].lstrip(" \t")
     own = lines[place][: len(lines[place]) - len(first)]
-    has_indent = bool(indent) and len(own) >= len(indent)
-    if has_indent or _binds(program, entry_point):
+    # Cheaper than the search for the name, and true of most bodies
+    is_indented = bool(indent) and len(own) >= len(indent)
+    if is_indented or _binds(program, entry_point):
         return program
     behind = [line for line in lines[place + 1 :] if line.strip()]
     body = _until_top(behind)

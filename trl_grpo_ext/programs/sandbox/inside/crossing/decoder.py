@@ -39,6 +39,7 @@ class Decoder:
 
     __slots__ = ("_depth", "_other", "_queue", "shared")
 
+    # The judge's decoder has other tables.
     containers: ClassVar[Mapping[str, Container]] = CONTAINERS
     kinds: ClassVar[Mapping[str, Kind]] = BY_TAG
 
