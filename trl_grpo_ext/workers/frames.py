@@ -266,7 +266,7 @@ class Inbox:
 
     def read(self) -> None:
         """Read available bytes into the buffer. If there are none, the other end broke the stream: it has ended."""
-        # Imported here: a worker's process has no inbox.
+        # Imported here: workers load this module too, and use no inbox.
         from socket import MSG_DONTWAIT
 
         try:

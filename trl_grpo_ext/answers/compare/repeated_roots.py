@@ -24,12 +24,12 @@ _NAME = r"[A-Za-z](?:_\{?\d\}?)?\s?=\s?"
 _JOINT = r"(?:,(?:\s|\\[,;: ])?|,?\s(?:and|or)\s|\$?,?\s(?:and|or)\s\$)"
 # x = 3, 3; x = 1, 1, -2; the roots are 3 and 3
 _ROOTS = re.compile(
-    # A letter with its value, or "roots", "solutions", "zeros"; this cheap test avoids the rest.
-    r"\b(?=[A-Za-z](?:_|\s?=|[oe]))"
+    # A word or a variable's name begins here; this cheap test avoids the rest.
+    r"\b(?=[A-Za-z])"
     rf"((?<![\w\\]){_NAME}|\b(?:root|solution|zero)s\s(?:are|is)\s\$?)({_ROOT}(?:{_JOINT}(?:{_NAME})?{_ROOT}{_END}){{1,9}})"
 )
 # Two numbers of a list; this cheap test avoids the slow expression.
-_JOINED = re.compile(rf"[\d}}](?=[,\s$]){_JOINT}(?:{_NAME})?[-−\d\\]")
+_JOINED = re.compile(rf"[\d}}]{_JOINT}(?:{_NAME})?[-−\d\\]")
 _ITEM = re.compile(rf"(?:{_NAME})?{_ROOT}")
 
 

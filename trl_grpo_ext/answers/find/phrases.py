@@ -45,15 +45,13 @@ _ANSWER_ELSEWHERE = (
 )
 # A deliberate mark: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
 _FORMAL = re.compile(
-    # A line's begin, a mark, or the first letter of such a word; this cheap test avoids the rest.
-    r"(?:^|(?=#)|\b(?=[abcfmot]))"
-    r"(?:(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
+    r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
     rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
     rf"|\b(?:(?:the|my)[ \t]+)?final[ \t]+answer{_MARKUP}(?:is\b|[:：=]){_ADVERB}{_MARKUP}:?"
     # Words with a text below are a heading: "#### Why this works".
     r"|(?<!#)####(?!#)(?!(?-i: [A-Z][a-z]*(?: [a-z]+){1,8})[?:]?[ \t]*\n\s*\S)[ \t]*(?=[^\s#])"
     rf"|^[ \t>*_#]*(?:{'|'.join(_ANSWER_ELSEWHERE)})[ \t*_]*[:：][ \t*_]*"
-    r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*))",
+    r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
     re.IGNORECASE | re.MULTILINE,
 )
 # Every deliberate mark contains such a word; this cheap test avoids the slow expression.
@@ -73,11 +71,9 @@ _INFORMAL_WORDS = ("answer", "option", "choice", "答案", "故选")
 _JUDGED = r"\s+(?:reasonable|plausible|verified|consistent|confirmed)\b"
 # A sentence that states the answer: "so the correct answer is B".
 _INFORMAL = re.compile(
-    # The first letter of such a word; this cheap test avoids the rest.
-    r"(?=[abcr故答])"
-    rf"(?:\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
+    rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
     rf"(?:is\b(?!{_JUDGED})|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}[:：]?{_MARKUP}"
-    rf"|故选[:：]?|答案(?:应?[是为][:：]?|[:：]){_MARKUP})",
+    rf"|故选[:：]?|答案(?:应?[是为][:：]?|[:：]){_MARKUP}",
     re.IGNORECASE,
 )
 _AGAIN = re.compile(

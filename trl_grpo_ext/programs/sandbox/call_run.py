@@ -90,14 +90,8 @@ def _result_of_setup(
 
 def _may_skip(suite: CallSuite) -> bool:
     """Test whether code of tests speaks of skips or expected failures."""
-    return any(map(_speaks_of_skips, suite.tests)) or (
-        # The replacement for pytest, which is no part of the tests, speaks of them too.
-        _speaks_of_skips(suite.setup) and _speaks_of_skips(own_lines(suite.setup))
-    )
-
-
-def _speaks_of_skips(text: str) -> bool:
-    return any(word in text for word in _OF_SKIPS)
+    texts = (own_lines(suite.setup), *suite.tests)
+    return any(word in text for text in texts for word in _OF_SKIPS)
 
 
 def _run_once(

@@ -273,7 +273,7 @@ def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
         quotes: The triple quotes open at its beginning.
         comments: Whether to tell comments.
     """
-    may_open = '"""' in line or "'''" in line
+    may_open = any(each in line for each in _TRIPLE_QUOTES)
     if not (quotes or comments or may_open):
         return ""
     place = 0

@@ -31,16 +31,15 @@ def with_first_line_indented(program: str, indent: str, entry_point: str) -> str
         return program
     first = lines[place].lstrip(" \t")
     own = lines[place][: len(lines[place]) - len(first)]
-    # Cheaper than the search for the name, and true of most bodies
-    is_indented = bool(indent) and len(own) >= len(indent)
-    if is_indented or _binds(program, entry_point):
-        return program
     behind = [line for line in lines[place + 1 :] if line.strip()]
     body = _until_top(behind)
     indent = indent or _least_indent(body) or "    "
     is_lost = len(own) < len(indent) and all(line.startswith(indent) for line in body)
     is_whole = bool(own) or len(body) == len(behind)
     if not is_lost or not (is_whole or _is_of_body(first, body)):
+        return program
+    # Last: the search takes longest.
+    if _binds(program, entry_point):
         return program
     lines[place] = indent + first
     return "\n".join(lines)

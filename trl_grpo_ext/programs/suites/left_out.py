@@ -43,7 +43,7 @@ _OF_TYPING = (
 )
 _FIRST_LETTERS = "".join(sorted({name[0] for name in _OF_TYPING.split("|")}))
 # `xs: List[int]`, `-> Any:`, `dict[str, Any]`, `int | Any`; a call such as `Set()` is no annotation.
-# The first letters make the search eight times as fast.
+# The test of the first letter avoids most of the search.
 _ANNOTATION = re.compile(
     rf"(?=[{_FIRST_LETTERS}])(?:(?:(?<=[:>|,\[])|(?<=[:>|,\[] ))(?:{_OF_TYPING})\b(?!\()|\b(?:{_OF_TYPING})(?=\[))"
 )

@@ -408,7 +408,7 @@ def _copy(target: Any, how: Callable[[Any], Any]) -> Any:
 
 
 def use_of(name: str, sources: dict[str, str]) -> Callable[..., Any]:
-    """Return a use of test objects that the program requests; it takes the test object as its first argument.
+    """Return the function by which the program uses a test object, its first argument.
 
     Args:
         name: Name of the use, such as `call`.

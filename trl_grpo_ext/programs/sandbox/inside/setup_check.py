@@ -53,7 +53,7 @@ def find_skips(
     names: Sequence[str],
     new_namespace: Callable[[], dict[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    """Find the tests that skip themselves both without names of the program and beside dummies in their place.
+    """Report tests skipped twice: in a run without the program's names, and in a run with dummies in their place.
 
     Yields:
         For each test ("skipped", reason), or ("passed", places of the rows of `parametrize` that skip themselves).
@@ -98,7 +98,7 @@ def _setups_alone(
     names: Sequence[str],
     new_namespace: Callable[[], dict[str, Any]],
 ) -> Iterator[tuple[dict[str, Any], BaseException | None]]:
-    """Run a setup without names of the program, then with dummies; yield each namespace and what the setup raised."""
+    """Run a setup twice, without the program's names and with dummies; yield each run's namespace and exception."""
     for bound in ({}, {name: _dummy(program, name) for name in names}):
         # Functions look names up in this dict, in which the setup defines them.
         namespace = new_namespace()

@@ -51,7 +51,7 @@ def guard_empty_frames(text: str) -> None:
 
 
 def after_guard(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a constructor of pandas' objects, so that pandas is guarded before the first one is made."""
+    """Wrap a constructor of pandas' objects: its first call guards pandas."""
 
     def make(*parts: Any) -> Any:
         _guard()

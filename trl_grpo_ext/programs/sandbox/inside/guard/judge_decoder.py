@@ -21,24 +21,24 @@ from trl_grpo_ext.programs.sandbox.inside.handle import ASSERTIONS_OF_MOCKS, PRE
 _JUDGING = ASSERTIONS_OF_MOCKS | PREDICATES
 
 
-def _made_by(
+def _guarded_rules(
     tag: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Container:
-    """Return the rules of a container with its `empty` wrapped."""
+    """Return a container's conversion rules with its constructor wrapped."""
     own = CONTAINERS[tag]
     return own._replace(empty=wrap(own.empty))
 
 
 class JudgeDecoder(Decoder):
-    """A decoder for a single message of the program."""
+    """Decoder of one program message in the judge, with guarded arrays and frames."""
 
     __slots__ = ()
 
     # Tables of the judge alone: the program's own empty arrays behave like numpy's.
     containers = CONTAINERS | {
-        "ndarray": _made_by("ndarray", guarding_empty),
-        "DataFrame": _made_by("DataFrame", after_guard),
-        "Series": _made_by("Series", after_guard),
+        "ndarray": _guarded_rules("ndarray", guarding_empty),
+        "DataFrame": _guarded_rules("DataFrame", after_guard),
+        "Series": _guarded_rules("Series", after_guard),
     }
     kinds = BY_TAG | {INDEX.tag: INDEX._replace(make=after_guard(INDEX.make))}
 
