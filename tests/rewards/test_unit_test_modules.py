@@ -10,6 +10,7 @@ from walls import walls_or_skip
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.columns import suite_from_row
+from trl_grpo_ext.programs.suites.source import statements
 from trl_grpo_ext.programs.suites.test_module import read_test_module
 from trl_grpo_ext.rewards import UnitTestVerifier
 
@@ -209,7 +210,7 @@ def test_inherited_test_methods_are_found() -> None:
         "class More(Base):\n    def test_b(self):\n        for x in (1, 0):\n"
         "            with self.subTest(x=x): assert f(x)"
     )
-    module = read_test_module(source)
+    module = read_test_module(statements(source))
     assert len(module.tests) == 3
     assert run(call_suite({"tests": source}), "def f(x): return x") == [
         "passed",

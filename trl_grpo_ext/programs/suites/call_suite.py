@@ -216,7 +216,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     # A definition in the tests overrides an import from the solution.
     overridden = binds_of(setup)
     imported = [name for name in imported if name not in overridden]
-    tests = all_statements(module.tests)
+    tests = module.test_parts
     shared = _namesakes(module, setup, tests, imported, code)
     if entry_point:
         wanted = solution_names(
@@ -247,7 +247,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
 
 def _why_none(module: Module) -> str:
     """Return the reason code for tests that take nothing from the solution."""
-    words = _words([*module.setup, *all_statements(module.tests)])
+    words = _words(module.parts)
     if not _PROCESSES.isdisjoint(words):
         return "tests_start_processes"
     if len(unknown_modules(module)) > 1:
@@ -289,13 +289,14 @@ def _namesakes(
     elsewhere = binds_of(parts)
     for part in parts:
         elsewhere |= _starred_names(part.node)
-    imports = [node for node in nodes_of([*module.setup, *tests]) if imports_solution(node)]
+    imports = [node for node in nodes_of(module.parts) if imports_solution(node)]
     by_star = any(
         isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports
     )
     namesakes = Namesakes(
         setup=setup,
         tests=module.tests,
+        parts=[*setup, *tests],
         elsewhere=elsewhere,
         reference=code.reference,
         names_all=code.entry_point is not None or (bool(imports) and not by_star),
@@ -330,7 +331,7 @@ def _importing_the_solution(module: Module, entry_point: str | None) -> Module:
     renamed = with_solution_for_unknown(module)
     if renamed is None:
         return module
-    parts = [*renamed.preamble, *renamed.setup, *all_statements(renamed.tests)]
+    parts = [*renamed.preamble, *renamed.parts]
     taken = solution_names(parts, entry_point).names
     others = (reads_of(parts) - binds_of(parts)).intersection(taken)
     return module if others else renamed

@@ -23,7 +23,7 @@ from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, p
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
-    parse,
+    joined,
     reads_of,
     statements,
 )
@@ -213,7 +213,7 @@ def _from_strings(tests: list[str], beside: _Beside) -> Suite:
         parts = list(dict(parts).items())
     if any(has_test_functions(found) for _, found in parts):
         code = "\n".join([beside.setup, *(test for test, _ in parts)])
-        return call_suite(read_test_module(code), beside.code)
+        return call_suite(read_test_module(statements(code)), beside.code)
     before: list[Statement] = []
     snippets: list[str] = []
     run: list[list[Statement]] = []
@@ -299,36 +299,37 @@ def _from_code(text: str, beside: _Beside) -> Suite:
     if not text.strip():
         raise BadTests("tests_empty", text)
     text = f"{beside.setup}\n{text}" if beside.setup else text
+    parts = statements(text)
     checks = []
     if beside.entry:
         # A function with the entry point's name is a solution, not a check.
         checks = [
-            name for name in _check_functions(text) if name != beside.code.entry_point
+            name for name in _check_functions(parts) if name != beside.code.entry_point
         ]
     if not checks:
-        return call_suite(_test_module(text, beside), beside.code)
-    setup = [part for part in statements(text) if not _calls(part, checks)]
+        return call_suite(_test_module(parts, beside), beside.code)
+    setup = [part for part in parts if not _calls(part, checks)]
     tests = [f"{check}({beside.entry})" for check in checks]
     return call_suite(Module(tuple(setup), tuple(tests)), beside.code)
 
 
-def _test_module(text: str, beside: _Beside) -> Module:
+def _test_module(parts: list[Statement], beside: _Beside) -> Module:
     try:
-        return read_test_module(text)
+        return read_test_module(parts)
     except BadTests as bad:
         # HumanEval's tests check the function that the row names.
         lacks_entry = bad.reason == "tests_empty" and beside.entry is None
-        if lacks_entry and _check_functions(text):
-            raise BadTests("entry_point_missing", text.strip()) from None
+        if lacks_entry and _check_functions(parts):
+            raise BadTests("entry_point_missing", joined(parts)) from None
         raise
 
 
-def _check_functions(text: str) -> list[str]:
+def _check_functions(parts: Sequence[Statement]) -> list[str]:
     """Find check functions, which take the solution as argument: `check`, else functions of `candidate` (HumanEval)."""
-    tree = parse(text) or ast.Module([], [])
     named = []
     takers = []
-    for node in tree.body:
+    for part in parts:
+        node = part.node
         if isinstance(node, ast.FunctionDef):
             arguments = [argument.arg for argument in node.args.args]
             if node.name == "check" and arguments:

@@ -24,7 +24,6 @@ from typing import NamedTuple
 from trl_grpo_ext.programs.suites.solution_imports import SOLUTION
 from trl_grpo_ext.programs.suites.source import (
     Statement,
-    all_statements,
     arguments_in,
     binds_of,
     names_in,
@@ -114,6 +113,7 @@ class Namesakes(NamedTuple):
     Attributes:
         setup: The statements before the tests.
         tests: A code snippet per test.
+        parts: The statements of setup and tests.
         elsewhere: Names that the tests bind or import themselves.
         reference: Names that the row's reference solution defines; None without a reference.
         names_all: True if an entry point, or imports other than `*`, name all builtins that the program defines.
@@ -121,6 +121,7 @@ class Namesakes(NamedTuple):
 
     setup: Sequence[Statement]
     tests: Sequence[str]
+    parts: Sequence[Statement]
     elsewhere: Collection[str]
     reference: frozenset[str] | None
     names_all: bool
@@ -131,8 +132,7 @@ class Namesakes(NamedTuple):
         Args:
             known: Names that belong to the program in any case.
         """
-        parts = [*self.setup, *all_statements(self.tests)]
-        nodes = nodes_of(parts)
+        nodes = nodes_of(self.parts)
         if self.reference is not None:
             used = called(nodes) | _passed(nodes)
             defined = self.reference & (_SHARED | _BUILTINS)
@@ -141,7 +141,7 @@ class Namesakes(NamedTuple):
         rewritten: set[str] = set()
         if known and not self.names_all:
             rewritten = _on_literals(nodes).difference(self.elsewhere)
-        found = _asserted_alone(parts, shared | rewritten)
+        found = _asserted_alone(self.parts, shared | rewritten)
         if shared:
             found |= self._tested_alone(shared, known)
         return found

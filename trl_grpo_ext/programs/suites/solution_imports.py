@@ -11,7 +11,6 @@ from functools import lru_cache
 from trl_grpo_ext.programs.sandbox.installed import is_installed
 from trl_grpo_ext.programs.suites.source import (
     Statement,
-    all_statements,
     imported_modules,
     nodes_of,
     statements,
@@ -127,13 +126,13 @@ def with_absolute_imports(module: Module) -> Module:
     r"""Write `from .solution import add` as `from solution import add`; tests belong to no package here.
 
     Examples:
+        >>> from trl_grpo_ext.programs.suites.source import statements
         >>> from trl_grpo_ext.programs.suites.test_module import read_test_module
-        >>> read = read_test_module("from . import calc\nassert calc.add(1, 2) == 3")
+        >>> read = read_test_module(statements("from . import calc\nassert calc.add(1, 2) == 3"))
         >>> with_absolute_imports(read).setup[0].text
         'import calc'
     """
-    parts = [*module.setup, *all_statements(module.tests)]
-    nodes = nodes_of(parts)
+    nodes = nodes_of(module.parts)
     if not any(map(_is_relative, nodes)):
         return module
     absolute = _Absolute(used_bare(nodes))
@@ -191,7 +190,7 @@ def names_from_solution(code: str) -> set[str]:
 def unknown_modules(module: Module) -> set[str]:
     """Collect the imported modules that are neither `solution` nor known here."""
     found: set[str] = set()
-    for node in nodes_of([*module.setup, *all_statements(module.tests)]):
+    for node in nodes_of(module.parts):
         for name in imported_modules(node):
             if name != SOLUTION and not is_known_module(name):
                 found.add(name)
@@ -206,7 +205,7 @@ def with_solution_for_unknown(module: Module) -> Module | None:
     found there is not the program: the setup then fails, or a program could replace a helper of the tests.
     """
     unknown = unknown_modules(module)
-    nodes = nodes_of([*module.setup, *all_statements(module.tests)])
+    nodes = nodes_of(module.parts)
     if len(unknown) != 1 or any(imports_solution(node) for node in nodes):
         return None
     (name,) = unknown

@@ -47,7 +47,7 @@ class Statement:
         """The global names that the statement reads and binds."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return usage(self.text)
+            return _usage(self.text, ast.Module([self.node], []))
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -277,10 +277,14 @@ def usage(source: str) -> Usage:
         >>> sorted(found.reads), sorted(found.reads_at_once), sorted(found.binds)
         (['g', 'math'], [], ['f', 'math'])
     """
+    return _usage(source, ast.parse(source))
+
+
+def _usage(source: str, tree: ast.Module) -> Usage:
+    """Find the global names that a source text reads and binds, given its syntax tree."""
     reads: set[str] = set()
     reads_at_once: set[str] = set()
     binds: set[str] = set()
-    tree = ast.parse(source)
     comprehended = _only_comprehended(tree)
     waiting = [(symtable.symtable(source, "<tests>", "exec"), True)]
     while waiting:

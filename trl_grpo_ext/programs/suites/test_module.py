@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from trl_grpo_ext.programs.suites.bad_tests import TESTS_SKIPPED, BadTests
 from trl_grpo_ext.programs.suites.in_judge import (
@@ -22,6 +22,7 @@ from trl_grpo_ext.programs.suites.in_judge import (
 )
 from trl_grpo_ext.programs.suites.source import (
     Statement,
+    all_statements,
     arguments_in,
     imported_modules,
     names_in,
@@ -65,7 +66,7 @@ _ATTRIBUTES = {
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Module:
     """Test code, split into setup and tests.
 
@@ -81,25 +82,42 @@ class Module:
     in_one_state: bool = False
     preamble: tuple[Statement, ...] = ()
 
+    @cached_property
+    def parts(self) -> list[Statement]:
+        """The statements of setup and tests.
+
+        Raises:
+            BadTests: if a test is not Python.
+        """
+        return [*self.setup, *self.test_parts]
+
+    @cached_property
+    def test_parts(self) -> list[Statement]:
+        """The statements of all tests.
+
+        Raises:
+            BadTests: if a test is not Python.
+        """
+        return all_statements(self.tests)
+
 
 def has_test_functions(parts: Sequence[Statement]) -> bool:
     """Test if code has a test function or test class, and not only bare asserts."""
     return bool(_found_tests(parts))
 
 
-def read_test_module(source: str) -> Module:
-    """Split test code into setup and tests.
+def read_test_module(parts: list[Statement]) -> Module:
+    """Split the statements of test code into setup and tests.
 
     Raises:
-        BadTests: if the code is not Python, has no tests, or needs a part of pytest without a stand-in.
+        BadTests: if the code has no tests, or needs a part of pytest without a stand-in.
 
     Examples:
-        >>> read_test_module("import math\\nassert f(1) == 2\\nassert f(2) == 4").tests
+        >>> read_test_module(statements("import math\\nassert f(1) == 2\\nassert f(2) == 4")).tests
         ('assert f(1) == 2', 'assert f(2) == 4')
-        >>> read_test_module("def test_f():\\n    assert f(1) == 2").tests
+        >>> read_test_module(statements("def test_f():\\n    assert f(1) == 2")).tests
         ('test_f()',)
     """
-    parts = statements(source)
     found = _found_tests(parts)
     return _module(parts, found) if found else _script(parts)
 
