@@ -84,7 +84,7 @@ class Module:
 
     @cached_property
     def parts(self) -> list[Statement]:
-        """The statements of setup and tests.
+        """Top-level statements of setup and tests, parsed on first use.
 
         Raises:
             BadTests: if a test is not Python.
@@ -93,7 +93,7 @@ class Module:
 
     @cached_property
     def test_parts(self) -> list[Statement]:
-        """The statements of all tests.
+        """Top-level statements of the tests, parsed on first use.
 
         Raises:
             BadTests: if a test is not Python.
