@@ -81,7 +81,7 @@ from trl_grpo_ext.verdict import Status, Verdict, skipped
 # Seconds after which the comparison of an answer is killed.
 TIMEOUT = 5.0
 DECIMALS = 6
-_ONE_TEXT = re.compile(r"\A\\text\s*\{([^{}\\]*)\}\Z")
+_ONE_TEXT = re.compile(r"\\text\s*\{([^{}\\]*)\}")
 # A sentence with a verb, not words that belong to a value: "the reciprocal of 4".
 _STATEMENT = re.compile(
     rf"(?=[A-Z\d])[^\\]*\b(?:{FINITE}|be|can|must|won|ends?|lasts?|turns?)\b[^\\]*\Z"
@@ -367,7 +367,9 @@ def _marked_sentence(found: FinalAnswer, whole: str) -> str:
         return marked_sentence(whole)
     if found.marks not in (("boxed",), ("emphasised",)):
         return ""
-    content = _ONE_TEXT.sub(r"\1", found.answers[0])
+    answer = found.answers[0]
+    text = _ONE_TEXT.fullmatch(answer)
+    content = text[1] if text else answer
     is_whole = _STATEMENT.match(content) is not None and is_sentence(content)
     return content if is_whole and not is_value(content) else ""
 

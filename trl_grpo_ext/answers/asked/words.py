@@ -9,7 +9,7 @@ from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import BOLD, MAX_SAID, ending, said
+from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, ending, said, without_bold
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.signal_words import (
@@ -88,7 +88,7 @@ def with_asked_words(
 def _concluding(text: str) -> list[str]:
     """Return a text's last sentence, and those before it as long as sentences that only elaborate follow."""
     found: list[str] = []
-    for sentence in reversed(_SENTENCE.split(BOLD.sub("", text[-MAX_SAID:]))):
+    for sentence in reversed(_SENTENCE.split(without_bold(text[-MAX_SAID:]))):
         if not sentence.strip():
             continue
         found.append(sentence.strip())

@@ -28,8 +28,8 @@ _ROOTS = re.compile(
     r"\b(?=[A-Za-z])"
     rf"((?<![\w\\]){_NAME}|\b(?:root|solution|zero)s\s(?:are|is)\s\$?)({_ROOT}(?:{_JOINT}(?:{_NAME})?{_ROOT}{_END}){{1,9}})"
 )
-# Two numbers of a list; this cheap test avoids the slow expression.
-_JOINED = re.compile(rf"[\d}}]{_JOINT}(?:{_NAME})?[-−\d\\]")
+# The first two roots of a list; this cheap test avoids the slow expression.
+_JOINED = re.compile(rf"(?:=\s?|s\s(?:are|is)\s\$?){_ROOT}{_JOINT}(?:{_NAME})?[-−\d\\]")
 _ITEM = re.compile(rf"(?:{_NAME})?{_ROOT}")
 
 

@@ -770,8 +770,8 @@ def _without_asked_span(answer: str, question: str) -> str:
 def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
     """Check for an answer per wrong unit, such as per minute, or a measure where the question counts things."""
     asked = _units_after_per(question)
-    told = _units_after_per(sentence)
-    if asked and told and not asked & told:
+    told = _units_after_per(sentence) if asked else set()
+    if told and not asked & told:
         return True
     if not _COUNTS.search(question):
         return False

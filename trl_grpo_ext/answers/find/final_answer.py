@@ -214,11 +214,10 @@ def without_courtesy(text: str) -> str:
             break
         # A courtesy takes one line.
         line = text.rfind("\n", 0, len(text.rstrip()))
-        begin = max(line, len(text) - MAX_COURTESY, 0)
-        shorter = text[:begin] + _COURTESY.sub(r"\1", text[begin:])
-        if shorter == text:
+        courtesy = _COURTESY.search(text, max(line, len(text) - MAX_COURTESY, 0))
+        if courtesy is None:
             break
-        text = shorter
+        text = text[: courtesy.start()] + courtesy[1]
     return text
 
 
@@ -314,8 +313,8 @@ def _outside(tagged: list[Mark], marks: list[Mark]) -> list[Mark]:
 def _said_again(text: str, end: int) -> list[tuple[Mark, str]]:
     """Return the value that a later sentence states as the answer: "... So the answer is 5" below `Answer: 4`."""
     again = []
-    for mark in informal(text):
-        if mark.start > end and _VALUE.fullmatch(mark.content):
+    for mark in informal(text, end + 1):
+        if _VALUE.fullmatch(mark.content):
             again.append(mark)
     return _of("phrase", again)
 

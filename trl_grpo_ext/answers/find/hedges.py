@@ -86,18 +86,22 @@ _TURNED_PARTS = (
     "let me",
 )
 # The gap between an answer and the words after it.
-_EDGE = r"^[\s*_`$)\]}.,;:\\]*"
+_EDGE = r"[\s*_`$)\]}.,;:\\]*"
+# The words after an answer begin so if they take the answer back or offer another.
 _OPEN = re.compile(
-    rf"{_EDGE}(?:or|{DOUBT}|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
+    rf"{_EDGE}(?:(?:or|{DOUBT}|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
     r"[^.\n]{0,40}?(?:\d|\\boxed|\$|\\\()"
-    r"|\b(?:my|the) (?:previous|earlier|first|original|above|initial) (?:answer|result|calculation)"
-    rf" (?:is|was) (?:{WRONG})\b"
-    rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
-    rf"|{_EDGE}\(?(?:(?:but|though|although)\s+)?(?:{GUESS})\b"
-    rf"|{_EDGE}{_RIVAL}"
-    rf"|{_EDGE}(?:\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{{0,40}}"
+    rf"|(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
+    rf"|\(?(?:(?:but|though|although)\s+)?(?:{GUESS})\b"
+    rf"|{_RIVAL}"
+    r"|\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{0,40}"
     r"\b(?:wrong|incorrect|not|mistake|error|(?:doesn|didn|isn|can)['’]t)\b)"
-    r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
+    r"|[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
+    re.IGNORECASE,
+)
+_CALLED_WRONG_LATER = re.compile(
+    r"\b(?:my|the) (?:previous|earlier|first|original|above|initial) (?:answer|result|calculation)"
+    rf" (?:is|was) (?:{WRONG})\b",
     re.IGNORECASE,
 )
 
@@ -332,7 +336,8 @@ def taken_back(text: str) -> bool:
         >>> [taken_back(said) for said in (" is wrong.", ", or maybe 6", "?", " metres.", ". Hence we are done.")]
         [True, True, True, False, False]
     """
-    return bool(_OPEN.search(text[:REACH]))
+    near = text[:REACH]
+    return bool(_OPEN.match(near) or _CALLED_WRONG_LATER.search(near))
 
 
 def is_refused(answer: str, after: str) -> bool:

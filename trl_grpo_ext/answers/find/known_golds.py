@@ -13,11 +13,11 @@ from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import (
-    BOLD,
     MAX_SAID,
     ending,
     last_sentence,
     said,
+    without_bold,
 )
 from trl_grpo_ext.answers.find.marks import box_answers
 from trl_grpo_ext.answers.find.named_values import (
@@ -255,7 +255,7 @@ def _with_item_values(
     sizes = _list_sizes(golds)
     if not sizes:
         return found
-    lines = BOLD.sub("", ending(completion)[-MAX_SAID:]).strip().splitlines()
+    lines = without_bold(ending(completion)[-MAX_SAID:]).strip().splitlines()
     items = [_BULLET.sub("", line) for line in takewhile(_BULLET.match, reversed(lines))]
     before = "".join(lines[: -len(items)][-1:])
     if len(items) not in sizes or any(map(is_hedged, items)) or is_open_list(before):

@@ -19,7 +19,7 @@ from trl_grpo_ext.answers.read.answer import MAX_CHARS
 # Characters at the end of a completion that are searched for its last sentence.
 MAX_SAID = 1_000
 
-BOLD = re.compile(r"\*\*|__|`")
+_BOLD_MARKS = ("**", "__", "`")
 _SENTENCE = re.compile(r"(?<=[.!?])(?<!i\.e\.)\s+")
 
 
@@ -28,6 +28,18 @@ def ending(completion: str) -> str:
     """Return the end of a completion after its thinking, without courtesy, replaced values or closing remarks."""
     said = (after_thinking(completion) or "")[-MAX_CHARS:]
     return without_remarks(without_rejections(settled(without_courtesy(said))))
+
+
+def without_bold(text: str) -> str:
+    """Remove the marks of bold letters and of code.
+
+    Examples:
+        >>> without_bold("It is **5** `km`.")
+        'It is 5 km.'
+    """
+    for mark in _BOLD_MARKS:
+        text = text.replace(mark, "")
+    return text
 
 
 def said(answer: str) -> FinalAnswer:
@@ -41,7 +53,7 @@ def last_sentence(text: str, name: str = "") -> str:
 
     A full stop inside `name` ends no sentence: `Dr. Lee`.
     """
-    plain = BOLD.sub("", text)
+    plain = without_bold(text)
     plain = listed(plain) or plain
     if "." in name:
         plain = plain.replace(name, name.replace(".", ""))

@@ -191,21 +191,23 @@ def formal(text: str) -> list[Mark]:
         >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
         (['1', '3'], [])
     """
-    return _all_said(_FORMAL.finditer(text)) if contains_any(text, _FORMAL_WORDS) else []
+    return _marks(_FORMAL, _FORMAL_WORDS, text)
 
 
-def informal(text: str) -> list[Mark]:
+def informal(text: str, begin: int = 0) -> list[Mark]:
     """Find the last sentence that states an answer, such as "the answer is 5"; ignore earlier sentences.
 
     A completion that reasons may correct itself.
 
+    Args:
+        text: A completion's text.
+        begin: The index from which sentences are searched.
+
     Returns:
         A list with the mark, or an empty list.
     """
-    if not contains_any(text, _INFORMAL_WORDS):
-        return []
     marks = []
-    for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
+    for mark in map(_corrected, _marks(_INFORMAL, _INFORMAL_WORDS, text, begin)):
         before = text[max(0, mark.start - _REACH) : mark.start]
         label = text[mark.start : mark.start + _REACH]
         is_checked = ":" in label and _CHECKED.search(before)
@@ -213,6 +215,23 @@ def informal(text: str) -> list[Mark]:
         if not is_denied and not _is_supposed(mark, text):
             marks.append(mark)
     return marks[-1:]
+
+
+def _marks(
+    pattern: re.Pattern[str], words: Sequence[str], text: str, begin: int = 0
+) -> list[Mark]:
+    """Find a pattern's marks with their answers.
+
+    Each match has one of `words` on its first line; that cheap test keeps the slow pattern from earlier lines.
+    """
+    rest = text[begin:]
+    if not contains_any(rest, words):
+        return []
+    for line in rest.split("\n"):
+        if contains_any(line, words):
+            break
+        begin += len(line) + 1
+    return _all_said(pattern.finditer(text, begin))
 
 
 def _is_supposed(said: Mark, text: str) -> bool:
