@@ -225,8 +225,10 @@ def without_approximation(text: str, golds: Sequence[str]) -> str:
         >>> without_approximation("It is 8/3, which is about 2.767.", ["8/3"])
         'It is 8/3, which is about 2.767.'
     """
+    if not any(map(_is_exact, map(_node, golds))):
+        return text
     again = _again(text)
-    if again is None or not again["claim"] or not any(map(_is_exact, map(_node, golds))):
+    if again is None or not again["claim"]:
         return text
     return _without_second(text, again, _is_rounded)
 

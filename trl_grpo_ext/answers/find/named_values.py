@@ -396,7 +396,7 @@ def named_parts(gold: str) -> tuple[Part, ...]:
     """Split a gold into its named values; empty unless the gold consists of several with different names."""
     node = read(gold).node
     is_remainder = isinstance(node, Remainder) and gold.startswith("quotient")
-    if isinstance(node, (Quantity, *OF_OWN_TYPE)) and not is_remainder:
+    if isinstance(node, (Number, Quantity, *OF_OWN_TYPE)) and not is_remainder:
         return ()
     texts = [text for text in _CLAUSE.split(_plain(gold)) if text.strip()]
     if not 1 < len(texts) <= MAX_NAMED:

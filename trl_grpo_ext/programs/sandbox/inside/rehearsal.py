@@ -6,13 +6,13 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from trl_grpo_ext.programs.sandbox.inside import answers, judge
 from trl_grpo_ext.workers.frames import Channel
 
 # Python specializes code after it has run this often.
-_REHEARSALS = 4
+_REHEARSALS = 9
 _REHEARSED_PROGRAM = {
     "program": "from typing import List\n\ndef add(a: List[int], b):\n    return a + b\n"
 }
@@ -36,35 +36,50 @@ def rehearse() -> None:
     of a rehearsal; otherwise each child would repeat this work, on pages that it must copy first. No program has
     arrived yet.
     """
-    for _ in range(_REHEARSALS):
-        _play(judge_here=True)
-        _play(judge_here=False)
+    _play(_judge, partner=_solve)
+    _play(_solve, partner=_judge)
 
 
-def _play(*, judge_here: bool) -> None:
-    pairs = [socket.socketpair() for _ in range(3)]
-    (trainer, judge_end), (other, solution_end), (left, right) = pairs
-    Channel(trainer.fileno()).send(_REHEARSED_TESTS)
-    Channel(other.fileno()).send(_REHEARSED_PROGRAM)
+def _play(role: Callable[[_Round], None], partner: Callable[[_Round], None]) -> None:
+    """Play all rounds of a role in this process, and of the other role in a single partner: a fork is slow."""
+    rounds = [_Round() for _ in range(_REHEARSALS)]
     pid = os.fork()
     try:
-        # Parent and child play different roles; the parent keeps the caches of its own role.
-        if judge_here == (pid != 0):
-            left.close()
+        for each in rounds:
             with _as_it_was():
-                judge.run_tests(judge_end.fileno(), right.fileno(), guarded=False)
-        else:
-            right.close()
-            with _as_it_was():
-                answers.serve(solution_end.fileno(), left.fileno())
+                (role if pid else partner)(each)
+            each.close()
     finally:
         # The child must not return, or a second zygote would run.
         if pid == 0:
             os._exit(0)
-        for pair in pairs:
-            for end in pair:
-                end.close()
         os.waitpid(pid, 0)
+
+
+def _judge(each: _Round) -> None:
+    each.of_solution.close()
+    judge.run_tests(each.tests.fileno(), each.of_judge.fileno(), guarded=False)
+
+
+def _solve(each: _Round) -> None:
+    each.of_judge.close()
+    answers.serve(each.program.fileno(), each.of_solution.fileno())
+
+
+class _Round:
+    """The sockets of a rehearsal; the orders of both roles wait in them."""
+
+    def __init__(self) -> None:
+        self.trainer, self.tests = socket.socketpair()
+        self.other, self.program = socket.socketpair()
+        self.of_judge, self.of_solution = socket.socketpair()
+        Channel(self.trainer.fileno()).send(_REHEARSED_TESTS)
+        Channel(self.other.fileno()).send(_REHEARSED_PROGRAM)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for end in vars(self).values():
+            end.close()
 
 
 @contextlib.contextmanager
