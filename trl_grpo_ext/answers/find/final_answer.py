@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.hedges import (
@@ -168,9 +169,10 @@ def final_answer(
     if said is None:
         return FinalAnswer(problem="unclosed_think")
     text = until_next_question(said[-MAX_CHARS:])
-    text = without_courtesy(text)
-    if answer_from not in _VERBATIM:
-        text = without_rejections(settled(text))
+    if answer_from in _VERBATIM:
+        text = without_courtesy(text)
+    else:
+        text = upheld(text)
         if is_withdrawn(text):
             return FinalAnswer(problem="taken_back")
     found = _RULES[answer_from](text)
@@ -219,6 +221,18 @@ def without_courtesy(text: str) -> str:
             break
         text = text[: courtesy.start()] + courtesy[1]
     return text
+
+
+# Several rules ask for it.
+@lru_cache(maxsize=64)
+def upheld(text: str) -> str:
+    """Remove what a text's end does not uphold: replaced values, rejected candidates and courtesies behind them.
+
+    Examples:
+        >>> upheld("So x = 5. x = -2 is not a solution. I hope it helps!"), upheld("It is 63, no wait, 54.")
+        ('So x = 5', 'It is 54.')
+    """
+    return without_rejections(settled(without_courtesy(text)))
 
 
 def _ends_with_formula(text: str) -> bool:

@@ -8,10 +8,8 @@ from functools import lru_cache
 from trl_grpo_ext.answers.find.final_answer import (
     FinalAnswer,
     after_thinking,
-    without_courtesy,
+    upheld,
 )
-from trl_grpo_ext.answers.find.hedges import settled
-from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.sentences import listed
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
@@ -27,7 +25,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])(?<!i\.e\.)\s+")
 def ending(completion: str) -> str:
     """Return the end of a completion after its thinking, without courtesy, replaced values or closing remarks."""
     said = (after_thinking(completion) or "")[-MAX_CHARS:]
-    return without_remarks(without_rejections(settled(without_courtesy(said))))
+    return without_remarks(upheld(said))
 
 
 def without_bold(text: str) -> str:

@@ -41,7 +41,8 @@ _DENYING = re.compile(
 )
 # Every rejection contains one of these; this cheap test avoids the slow expressions.
 _CLUES = (
-    "not",
+    " not",
+    "\nnot",
     "n't",
     "n’t",
     "extraneous",

@@ -39,7 +39,11 @@ _NUMBER = re.compile(
 )
 # A brace that opens a group of LaTeX, not a set: {1, 2}.
 _GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
-TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
+TYPED = re.compile(
+    # Each begins with a word, a digit or a currency sign; this cheap test avoids the rest.
+    rf"(?=[\d\\$]|\b[a-z])(?:{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE})",
+    re.IGNORECASE,
+)
 # "3 pm, or at 4 pm"
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or(?:\s+(?:at|on))?)\b)\s*")
 # "Of the $50, $13 is left": the whole stands before its part.

@@ -459,6 +459,9 @@ def letter(text: str) -> str | None:
         >>> [letter(text) for text in ("B", "(B)", "B.", "AB", "x", "2")]
         ['B', 'B', 'B', None, 'x', None]
     """
+    # Most answers have a digit.
+    if any(map(str.isdigit, text)):
+        return None
     alone = ALONE.fullmatch(plain_text(text))
     if alone and alone[1].isalpha():
         return alone[1]
