@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
@@ -227,23 +227,30 @@ class PromptCode:
             return ""
         return lines[first.lineno - 1][: first.col_offset]
 
-    def definitions(self, names: Iterable[str]) -> list[Statement]:
-        """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
-        offered = [
+    # Every completion of the prompt asks for them.
+    @cached_property
+    def helpers(self) -> tuple[Statement, ...]:
+        """The definitions besides the entry point's own."""
+        return tuple(
             part
             for part in self.parts
             if part.is_definition and not self._is_entry_point(part)
-        ]
+        )
+
+    def definitions(self, names: Iterable[str]) -> list[Statement]:
+        """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
         wanted = set(names)
         while True:
-            needed = [part for part in offered if not part.usage.binds.isdisjoint(wanted)]
+            needed = [
+                part for part in self.helpers if not part.usage.binds.isdisjoint(wanted)
+            ]
             more = reads_of(needed)
             if more <= wanted:
                 break
             wanted |= more
         return [
             part
-            for part in offered
+            for part in self.helpers
             if part in needed or part.is_future or part.is_star_import
         ]
 
@@ -383,11 +390,6 @@ def _with_body(code: str) -> str:
     return "\n".join([*lines, " " * indent + "pass\n"])
 
 
-def words(text: str) -> set[str]:
-    """Find all words usable as Python names."""
-    return set(re.findall(r"[^\W\d]\w*", text))
-
-
 def complete_program(
     program: str, code: PromptCode, entry_point: str | None, names: Collection[str] = ()
 ) -> str:
@@ -424,6 +426,10 @@ def _is_indented(program: str) -> bool:
     return False
 
 
+def _has_word(program: str, name: str) -> bool:
+    return name in program and re.search(rf"\b{re.escape(name)}\b", program) is not None
+
+
 def _defines(program: str, name: str) -> bool:
     """Test if an unindented line defines or imports the name."""
     imported = rf"^(?:from|import)[ \t].*\b{re.escape(name)}\b"
@@ -444,8 +450,11 @@ def _with_prompt_helpers(program: str, code: PromptCode, names: Collection[str])
     if not code.parts or _FUTURE.search(program):
         return program
     program = without_imports_of(joined(list(code.parts)), program)
-    offered = binds_of(code.parts) & words(program).union(names)
-    wanted = {name for name in offered if not _defines(program, name)}
+    wanted = []
+    for name in binds_of(code.helpers):
+        is_needed = name in names or _has_word(program, name)
+        if is_needed and not _defines(program, name):
+            wanted.append(name)
     helpers = [part for part in code.definitions(wanted) if not part.is_future]
     if not helpers:
         return program
