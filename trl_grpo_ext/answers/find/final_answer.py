@@ -226,7 +226,7 @@ def without_courtesy(text: str) -> str:
 # Several rules ask for it.
 @lru_cache(maxsize=64)
 def upheld(text: str) -> str:
-    """Remove what a text's end does not uphold: replaced values, rejected candidates and courtesies behind them.
+    """Remove replaced values, rejected candidates and closing courtesies from a text's end.
 
     Examples:
         >>> upheld("So x = 5. x = -2 is not a solution. I hope it helps!"), upheld("It is 63, no wait, 54.")

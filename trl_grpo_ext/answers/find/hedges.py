@@ -99,6 +99,7 @@ _OPEN = re.compile(
     r"|[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
     re.IGNORECASE,
 )
+# "My previous answer was wrong."
 _CALLED_WRONG_LATER = re.compile(
     r"\b(?:my|the) (?:previous|earlier|first|original|above|initial) (?:answer|result|calculation)"
     rf" (?:is|was) (?:{WRONG})\b",
