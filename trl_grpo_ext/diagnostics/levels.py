@@ -191,17 +191,20 @@ class History:
     """History of scores: all training batches in at most `MOST_PERIODS` periods of equal length.
 
     When there would be more, neighbours become one: a run of any length is held, and its shape is kept.
+
+    Attributes:
+        last: The step of the latest batch; a batch without a step counts as the next step. -1 without a batch.
     """
 
+    last: float = -1.0
     _full: list[Period] = field(default_factory=list)
     _open: list[Period] = field(default_factory=list)
     _length: int = 1
-    _last: float = -1.0
 
     def add(self, step: int | None, scores: Estimate, levels: Levels | None = None) -> None:
         """Take the next training batch in: its group scores, and other figures; an unknown step is one more."""
-        self._last = self._last + 1.0 if step is None else float(step)
-        self._open.append(Period(self._last, scores, levels or Levels()))
+        self.last = self.last + 1.0 if step is None else float(step)
+        self._open.append(Period(self.last, scores, levels or Levels()))
         if len(self._open) < self._length:
             return
         self._full.append(Period.of(self._open))

@@ -123,9 +123,6 @@ DEAD_GROUPS: tuple[Check, ...] = (
     dead_groups.never_right,
 )
 
-# Terms that tell no completion of a group from another.
-FLAT_TERMS: tuple[Check, ...] = (inert_term.flat,)
-
 # A cause hides these parts: what they find is what the cause does.
 HIDES: dict[Check, tuple[Check, ...]] = {
     grader_trouble.failures: (grader_trouble.slow,),
@@ -176,7 +173,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     wrong_driver.faded: (
         noisy_verifier.turned_around,
         noisy_verifier.refused,
-        *FLAT_TERMS,
+        *inert_term.FLAT_TERMS,
         inert_term.saturated,
     ),
     # The policy is as good as before. Where rows are too hard for it, a lesser term alone tells answers apart.
@@ -204,13 +201,13 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     inert_term.gated_answers: (zero_updates.zero, *DEAD_GROUPS),
     inert_term.closed_gate: (zero_updates.zero,),
     inert_term.selective: (
-        *FLAT_TERMS,
+        *inert_term.FLAT_TERMS,
         *DEAD_GROUPS,
     ),
     noisy_verifier.refused: (
         bad_data.doubtful_gold,
         *DEAD_GROUPS,
-        *FLAT_TERMS,
+        *inert_term.FLAT_TERMS,
         truncation.shortened,
         wrong_driver.secondary_only,
     ),

@@ -403,7 +403,7 @@ def _is_inert(window: Window) -> bool:
     """Test for mostly tied groups with an inert term as cause."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
     return is_tied and finds(
-        window, inert_term.closed_gate, inert_term.flattened, inert_term.flat
+        window, inert_term.closed_gate, inert_term.flattened, *inert_term.FLAT_TERMS
     )
 
 

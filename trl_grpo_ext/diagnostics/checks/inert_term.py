@@ -1,4 +1,8 @@
-"""Check `inert_term`: a term with weight that gives a group one value, has no rows, or passes every completion."""
+"""Check `inert_term`: a term with weight that gives a group one value, has no rows, or passes every completion.
+
+A term may give one value for good reasons, which each part excuses: nearly all completions pass (`_is_saturated`), a
+penalty has nothing to punish (`_is_idle`), and groups differed in it until it was learned (`_has_been_learned`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,13 @@ from trl_grpo_ext.diagnostics.batches import (
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.term_totals import TermTotals
-from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.diagnostics.window import (
+    LEAST_GROUPS,
+    LEAST_SAMPLES,
+    Check,
+    CheckResult,
+    Window,
+)
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 from trl_grpo_ext.verdict import Status
 
@@ -352,3 +362,7 @@ def _saturated_term(window: Window) -> str:
         if _is_saturated(window.of_term(term)):
             return term
     return ""
+
+
+# Terms that tell no completion of a group from another: other checks name or hide them together.
+FLAT_TERMS: tuple[Check, ...] = (flat,)
