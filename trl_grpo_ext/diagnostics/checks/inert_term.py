@@ -99,7 +99,7 @@ def _has_been_learned(window: Window, term: str) -> bool:
     """Test whether a term told completions apart at first: completions of a converged policy do not differ.
 
     A primary term with marks counts as learned if the score has risen. Groups of right and wrong answers that are all
-    right or all wrong are findings of their own.
+    right or all wrong are findings of their own. Another term counts as learned for the rest of the run.
     """
     if term not in window.primary_terms:
         return TermTotals.of(term, window.opening).flat_share < FLAT
