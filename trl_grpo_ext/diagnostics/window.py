@@ -86,9 +86,9 @@ class Window:
     `progress.steps_so_far` counts steps. A figure of TRL's logs is read by `logged`, `first_logged`, `last_logged` or
     `median_logged`, a numeric setting by `number`, and a term's verdicts in recent batches by `of_term`. `opening` is
     compared with `later`, which is empty while the run is too short for a comparison. A figure of more than 16 batches
-    that no period holds is a field of its own, which `RunView` keeps: `add` takes a batch in, `skip` ends what a gap in
-    the record ends, and `_begin_with_another_term` ends what is of the former first term. `History.last` is the current
-    step, also where batches have none.
+    that no period holds is a field of its own, which `RunView` keeps: `add` adds a batch to the figure, `skip` resets a
+    figure that a gap in the record interrupts, and `_begin_with_another_term` a figure of the former first term.
+    `History.last` is the current step, also where batches have none.
     """
 
     # The last training batches, at most `RECENT_BATCHES`.

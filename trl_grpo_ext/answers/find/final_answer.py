@@ -223,7 +223,7 @@ def without_courtesy(text: str) -> str:
     return text
 
 
-# Several rules ask for it.
+# Cached, since several rules read the same end.
 @lru_cache(maxsize=64)
 def upheld(text: str) -> str:
     """Remove replaced values, rejected candidates and closing courtesies from a text's end.

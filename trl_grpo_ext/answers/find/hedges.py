@@ -87,7 +87,7 @@ _TURNED_PARTS = (
 )
 # The gap between an answer and the words after it.
 _EDGE = r"[\s*_`$)\]}.,;:\\]*"
-# The words after an answer begin so if they take the answer back or offer another.
+# Openings of the text after an answer that take the answer back or offer another.
 _OPEN = re.compile(
     rf"{_EDGE}(?:(?:or|{DOUBT}|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
     r"[^.\n]{0,40}?(?:\d|\\boxed|\$|\\\()"

@@ -222,7 +222,7 @@ def _marks(
 ) -> list[Mark]:
     """Find a pattern's marks with their answers.
 
-    Each match has one of `words` on its first line; that cheap test keeps the slow pattern from earlier lines.
+    The search begins at the first line with one of `words`, since each match has such a word on its first line.
     """
     rest = text[begin:]
     if not contains_any(rest, words):

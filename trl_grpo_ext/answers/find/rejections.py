@@ -41,8 +41,7 @@ _DENYING = re.compile(
 )
 # Every rejection contains one of these; this cheap test avoids the slow expressions.
 _CLUES = (
-    " not",
-    "\nnot",
+    "not",
     "n't",
     "n’t",
     "extraneous",

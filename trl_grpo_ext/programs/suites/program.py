@@ -227,10 +227,10 @@ class PromptCode:
             return ""
         return lines[first.lineno - 1][: first.col_offset]
 
-    # Every completion of the prompt asks for them.
+    # Cached, since each completion of the prompt needs them.
     @cached_property
     def helpers(self) -> tuple[Statement, ...]:
-        """The definitions besides the entry point's own."""
+        """Imports, functions, classes and values of the prompt, without the entry point."""
         return tuple(
             part
             for part in self.parts

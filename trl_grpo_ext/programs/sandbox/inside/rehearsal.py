@@ -41,18 +41,22 @@ def rehearse() -> None:
 
 
 def _play(role: Callable[[_Round], None], partner: Callable[[_Round], None]) -> None:
-    """Play all rounds of a role in this process, and of the other role in a single partner: a fork is slow."""
+    """Run one role in this process, against a forked partner that runs the other role in all rounds."""
     rounds = [_Round() for _ in range(_REHEARSALS)]
     pid = os.fork()
+    play = role if pid else partner
     try:
         for each in rounds:
             with _as_it_was():
-                (role if pid else partner)(each)
+                play(each)
             each.close()
     finally:
         # The child must not return, or a second zygote would run.
         if pid == 0:
             os._exit(0)
+        # After an error in this process, the partner would wait for a message forever.
+        for each in rounds:
+            each.close()
         os.waitpid(pid, 0)
 
 
@@ -67,7 +71,7 @@ def _solve(each: _Round) -> None:
 
 
 class _Round:
-    """The sockets of a rehearsal; the orders of both roles wait in them."""
+    """Sockets of one rehearsal, with the trainer's orders for judge and solution already sent."""
 
     def __init__(self) -> None:
         self.trainer, self.tests = socket.socketpair()
