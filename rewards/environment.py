@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trl_grpo_ext.protocol import Verifier, is_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Completion, Sample
+from trl_grpo_ext.support.setting_checks import is_number
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 
 NO_REWARD = "no_reward"

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
-from trl_grpo_ext.protocol import (
-    DataProblem,
-    Verifier,
-    is_number,
-    is_whole_number,
-    problems_of,
-    required_column,
-)
+from trl_grpo_ext.protocol import DataProblem, Verifier, problems_of, required_column
 from trl_grpo_ext.rewards.language_detection import (
     check_installed,
     foreign_words,
@@ -26,7 +19,7 @@ from trl_grpo_ext.rewards.language_detection import (
 )
 from trl_grpo_ext.rewards.prose import Passage, passages, prose, word_count
 from trl_grpo_ext.sample import Prompt, Sample, content_text
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_number, check_whole
 from trl_grpo_ext.verdict import Verdict, skipped
 
 # A single word in another script may be a name.
@@ -109,22 +102,11 @@ class LanguageVerifier(Verifier):
             )
         if self.language is not None:
             language_code(self.language)
-        if self.part not in PARTS:
-            raise ValueError(
-                f"There is no part {self.part!r} of a completion. {did_you_mean(str(self.part), PARTS)}"
-            )
-        if self.threshold is not None and not (
-            is_number(self.threshold) and 0 < self.threshold <= 1
-        ):
-            raise ValueError(
-                f"threshold is a share above 0 and up to 1, got {self.threshold!r}."
-            )
-        if not is_whole_number(self.min_words, least=1):
-            raise ValueError(
-                f"min_words is a number of words, 1 or more; got {self.min_words!r}."
-            )
-        if not is_number(self.too_little) or not 0 <= self.too_little <= 1:
-            raise ValueError(f"too_little is a score from 0 to 1, got {self.too_little!r}.")
+        check_choice("part", self.part, PARTS)
+        if self.threshold is not None:
+            check_number("threshold", self.threshold, "a share", above=0, most=1)
+        check_whole("min_words", self.min_words, "a number of words", least=1)
+        check_number("too_little", self.too_little, "a score", least=0, most=1)
         check_installed("LanguageVerifier")
 
     def check_columns(self, columns: Collection[str]) -> None:

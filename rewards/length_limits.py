@@ -6,10 +6,11 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from trl_grpo_ext.protocol import Verifier, is_number, is_whole_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.composed import Rescored
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.setting_checks import check_whole, is_number
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_correct")
@@ -59,19 +60,16 @@ class OverlongVerifier(Verifier):
         # The trainer tells the limit later, by `for_limit`, which makes a copy and so checks it.
         if self.max_completion_len is None:
             return
-        if not is_whole_number(self.max_completion_len, least=1):
-            raise ValueError(
-                f"max_completion_len is a number of tokens, 1 or more, such as the trainer's max_completion_length; "
-                f"got {self.max_completion_len!r}."
-            )
-        if (
-            not is_whole_number(self._cache, least=0)
-            or self._cache > self.max_completion_len
-        ):
-            raise ValueError(
-                f"soft_punish_cache is how many of the {self.max_completion_len} tokens of max_completion_len are "
-                f"punished softly, from 0 to all of them; got {self.soft_punish_cache!r}."
-            )
+        check_whole(
+            "max_completion_len", self.max_completion_len, "a number of tokens", least=1
+        )
+        check_whole(
+            "soft_punish_cache",
+            self._cache,
+            "the number of tokens at the end of max_completion_len that are punished softly",
+            least=0,
+            most=self.max_completion_len,
+        )
 
     @property
     def _cache(self) -> int:
@@ -172,11 +170,8 @@ class CosineLengthVerifier(Rescored):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if self.max_len is not None and not is_whole_number(self.max_len, least=1):
-            raise ValueError(
-                f"max_len is a number of tokens, 1 or more, such as the trainer's max_completion_length; "
-                f"got {self.max_len!r}."
-            )
+        if self.max_len is not None:
+            check_whole("max_len", self.max_len, "a number of tokens", least=1)
         bounds = [getattr(self, bound) for bound in BOUNDS]
         if not all(is_number(bound) for bound in bounds) or bounds != sorted(bounds):
             raise ValueError(

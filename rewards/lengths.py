@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.protocol import (
-    DataProblem,
-    Verifier,
-    is_number,
-    is_whole_number,
-    problems_of,
-    required_column,
-)
+from trl_grpo_ext.protocol import DataProblem, Verifier, problems_of, required_column
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_number, is_whole_number
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 MODES = ("max", "exact")
@@ -103,18 +96,9 @@ class TokenBudgetVerifier(Verifier):
             raise ValueError(
                 f"column is the name of a dataset column, got {self.column!r}."
             )
-        if self.mode not in MODES:
-            raise ValueError(
-                f"There is no budget mode {self.mode!r}. {did_you_mean(str(self.mode), MODES)}"
-            )
-        if not is_number(self.slope) or not self.slope > 0:
-            raise ValueError(
-                f"slope is what a token is worth, a number above 0; got {self.slope!r}."
-            )
-        if not is_number(self.at_budget) or not 0 < self.at_budget <= 1:
-            raise ValueError(
-                f"at_budget is a score above 0 and up to 1, got {self.at_budget!r}."
-            )
+        check_choice("mode", self.mode, MODES)
+        check_number("slope", self.slope, "the worth of a token", above=0)
+        check_number("at_budget", self.at_budget, "a score", above=0, most=1)
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.column is not None:
@@ -231,11 +215,12 @@ class ConciseVerifier(GroupVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_number(self.tolerance) or self.tolerance < 0:
-            raise ValueError(
-                f"tolerance is the share by which lengths may differ and count as equal, 0 or more, such as 0.05; "
-                f"got {self.tolerance!r}."
-            )
+        check_number(
+            "tolerance",
+            self.tolerance,
+            "the share by which lengths may differ and count as equal, such as 0.05",
+            least=0,
+        )
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
         lengths = [sample.length for sample in samples]

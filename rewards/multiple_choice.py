@@ -25,7 +25,7 @@ from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.sample import last_message
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice
 from trl_grpo_ext.verdict import Verdict
 
 GoldAs = Literal["auto", "letter", "index", "text"]
@@ -108,10 +108,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
 
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
-        if self.gold_as not in GOLD_AS:
-            raise ValueError(
-                f"There are no golds of kind {self.gold_as!r}. {did_you_mean(str(self.gold_as), GOLD_AS)}"
-            )
+        check_choice("gold_as", self.gold_as, GOLD_AS)
         if isinstance(self.index_base, bool) or self.index_base not in (0, 1):
             raise ValueError(
                 f"index_base is the index of the first option, 0 or 1; got {self.index_base!r}."

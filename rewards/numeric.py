@@ -52,10 +52,9 @@ from trl_grpo_ext.answers.read.tree import (
 )
 from trl_grpo_ext.answers.read.units import NONE, Unit, as_one_currency, unit
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
-from trl_grpo_ext.protocol import is_number
-from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
+from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier, Tolerance
 from trl_grpo_ext.sample import Sample, last_message
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_number
 from trl_grpo_ext.verdict import Status, Verdict
 
 Percent = Literal["fraction", "number", "either"]
@@ -205,20 +204,13 @@ class NumericVerifier(AnswerVerifier[Golds]):
 
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
-        for tolerance in ("absolute", "relative"):
-            value = getattr(self, tolerance)
-            if not is_number(value) or value < 0:
-                raise ValueError(
-                    f"{tolerance} is a tolerance, a finite number that is 0 or more; got {value!r}."
-                )
+        check_number("absolute", self.absolute, "a tolerance", least=0)
+        check_number("relative", self.relative, "a tolerance", least=0)
         if self.relative >= 1:
             raise ValueError(
                 f"relative is a share of the gold below 1, since 1 accepts 0; got {self.relative!r}."
             )
-        if self.percent not in PERCENTS:
-            raise ValueError(
-                f"There is no percent {self.percent!r}. {did_you_mean(str(self.percent), PERCENTS)}"
-            )
+        check_choice("percent", self.percent, PERCENTS)
         if self.units != "any":
             self._check_units()
             # A frozen dataclass allows no plain assignment, and a list cannot be hashed.
@@ -230,6 +222,10 @@ class NumericVerifier(AnswerVerifier[Golds]):
             raise ValueError(
                 f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}."
             )
+
+    @property
+    def tolerance(self) -> Tolerance:
+        return Tolerance(self.absolute, self.relative)
 
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""

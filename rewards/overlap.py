@@ -20,11 +20,11 @@ from trl_grpo_ext.answers.find.phrases import (
 )
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.answers.verdicts import graded, unreadable, wrong
-from trl_grpo_ext.protocol import first_value, is_whole_number
+from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.rewards.exact_text import normal_text
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_whole
 from trl_grpo_ext.verdict import Verdict
 
 Measure = Literal["f1", "jaccard", "recall", "precision", "exact"]
@@ -116,21 +116,15 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
 
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
-        if self.measure not in MEASURES:
-            raise ValueError(
-                f"There is no measure {self.measure!r}. {did_you_mean(str(self.measure), MEASURES)}"
-            )
-        if self.order not in ORDERS:
-            raise ValueError(
-                f"There is no order {self.order!r}. {did_you_mean(str(self.order), ORDERS)}"
-            )
+        check_choice("measure", self.measure, MEASURES)
+        check_choice("order", self.order, ORDERS)
         if not isinstance(self.separator, str) or not self.separator:
             raise ValueError(
                 f"separator is the text between two items, such as ','; got {self.separator!r}."
             )
         limit = self.max_items
-        if limit is not None and not is_whole_number(limit, least=1):
-            raise ValueError(f"max_items is a number of items, 1 or more; got {limit!r}.")
+        if limit is not None:
+            check_whole("max_items", limit, "a number of items", least=1)
         if self.measure == "recall" and limit is None:
             raise ValueError(
                 "measure='recall' pays in full for an answer that names everything. Say how many items an answer may "

@@ -11,9 +11,9 @@ from typing import Literal
 from trl_grpo_ext.answers.find.math_answer import Mode, check_mode, math_answer
 from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.protocol import Verifier, is_number, is_whole_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_number, check_whole
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 SUBJECTS = ("tokens", "answer")
@@ -85,14 +85,8 @@ class RepetitionVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_whole_number(self.ngram_size, least=1):
-            raise ValueError(
-                f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}."
-            )
-        if not is_number(self.max_penalty) or self.max_penalty > 0:
-            raise ValueError(
-                f"max_penalty is the lowest score, a number of 0 or less; got {self.max_penalty!r}."
-            )
+        check_whole("ngram_size", self.ngram_size, "a number of tokens", least=1)
+        check_number("max_penalty", self.max_penalty, "the lowest score", most=0)
 
     def verify(self, sample: Sample) -> Verdict:
         if sample.completion_ids is None:
@@ -154,14 +148,8 @@ class DiversityVerifier(GroupVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if self.of not in SUBJECTS:
-            raise ValueError(
-                f"Completions cannot be compared by {self.of!r}. {did_you_mean(str(self.of), SUBJECTS)}"
-            )
-        if not is_whole_number(self.ngram_size, least=1):
-            raise ValueError(
-                f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}."
-            )
+        check_choice("of", self.of, SUBJECTS)
+        check_whole("ngram_size", self.ngram_size, "a number of tokens", least=1)
         check_mode(self.mode)
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trl_grpo_ext.protocol import Verifier, is_whole_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Message, Sample, content_text
+from trl_grpo_ext.support.setting_checks import check_whole
 from trl_grpo_ext.verdict import Status, Verdict
 
 # TRL's own error for a call of a tool that is not there.
@@ -63,9 +64,9 @@ class ToolCallsVerifier(Verifier):
     def __post_init__(self) -> None:
         for name in ("failed", "at_most"):
             number = getattr(self, name)
-            if number is not None and not is_whole_number(number, least=0):
-                raise ValueError(
-                    f"{name} is a whole number of 0 or more, or None for any number; got {number!r}."
+            if number is not None:
+                check_whole(
+                    name, number, "a number of calls, or None for any number", least=0
                 )
         if isinstance(self.must_use, str):
             raise ValueError(

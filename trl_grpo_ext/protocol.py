@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
@@ -217,28 +215,6 @@ class BatchVerifier(Verifier):
         questions = [each for each in prepared if not isinstance(each, Verdict)]
         judged = iter(judge(questions) if questions else ())
         return [each if isinstance(each, Verdict) else next(judged) for each in prepared]
-
-
-def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
-    """Return whether a setting is an integer, `least` or more; bools are refused."""
-    return (
-        not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
-    )
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a setting is a finite number; bools are refused."""
-    # Checks ask of each log: for the usual types, the abstract class would take several times as long.
-    is_real = type(value) in (float, int) or (
-        isinstance(value, Real) and not isinstance(value, bool)
-    )
-    return is_real and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
-
-
-def check_timeout(timeout: object) -> None:
-    """Raise a ValueError unless the timeout is a number of seconds above 0."""
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise ValueError(f"timeout is a number of seconds above 0, got {timeout!r}.")
 
 
 # Control characters that double quotes make of a backslash and a letter, in YAML and in Python.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.golds import (
@@ -29,6 +29,13 @@ from trl_grpo_ext.verdict import Verdict, skipped
 G = TypeVar("G")
 
 
+class Tolerance(NamedTuple):
+    """The largest difference of two numbers that a verifier takes for equal: `absolute`, or `relative` to the gold."""
+
+    absolute: float
+    relative: float
+
+
 class GoldVerifier(Verifier):
     """Base of verifiers that read gold answers from a dataset column."""
 
@@ -45,6 +52,11 @@ class GoldVerifier(Verifier):
         if self.column:
             return (self.column,)
         return GOLD_COLUMNS
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """The tolerance of numbers; verifiers that compare texts hardly need one."""
+        return Tolerance(absolute=1e-6, relative=0.0)
 
     def check_columns(self, columns: Collection[str]) -> None:
         required_column(columns, self.gold_columns, verifier=self)

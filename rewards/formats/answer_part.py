@@ -9,7 +9,7 @@ from trl_grpo_ext.answers.verdicts import unreadable
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks
 from trl_grpo_ext.rewards.bases.spoken import spoken
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice
 from trl_grpo_ext.verdict import Verdict
 
 Fence = Literal["optional", "required", "forbidden"]
@@ -52,10 +52,7 @@ class FormatFaultError(Exception):
 
 def check_fence(fence: object, *, text_around: bool, form: str) -> None:
     """Raise a ValueError unless the fence settings are valid, and let the verifier find an answer in this format."""
-    if fence not in FENCES:
-        raise ValueError(
-            f"There is no setting fence={fence!r}. {did_you_mean(str(fence), FENCES)}"
-        )
+    check_choice("fence", fence, FENCES)
     if text_around and fence == "forbidden":
         raise ValueError(
             f"Without a fence, nothing tells {form} from the text around it; set fence='required'."

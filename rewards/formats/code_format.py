@@ -12,10 +12,10 @@ from typing import Any, Literal, get_args
 from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS
-from trl_grpo_ext.protocol import BatchVerifier, check_timeout
+from trl_grpo_ext.protocol import BatchVerifier
 from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_seconds
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
@@ -89,11 +89,8 @@ class CodeFormatVerifier(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        check_timeout(self.timeout)
-        if self.blocks not in BLOCKS:
-            raise ValueError(
-                f"There is no blocks={self.blocks!r}. {did_you_mean(str(self.blocks), BLOCKS)}"
-            )
+        check_seconds("timeout", self.timeout)
+        check_choice("blocks", self.blocks, BLOCKS)
         is_word = isinstance(self.language, str) and self.language != ""
         if not is_word or self.language != self.language.lower().strip():
             raise ValueError(

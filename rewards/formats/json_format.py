@@ -13,8 +13,6 @@ from trl_grpo_ext.protocol import (
     BatchVerifier,
     DataProblem,
     check_backslashes,
-    check_timeout,
-    is_whole_number,
     problems_of,
     required_column,
 )
@@ -28,7 +26,7 @@ from trl_grpo_ext.rewards.formats.json_schema import (
     schema_text,
 )
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_seconds, check_whole
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
@@ -102,15 +100,10 @@ class JsonVerifier(BatchVerifier):
 
     def __post_init__(self) -> None:
         check_fence(self.fence, text_around=self.text_around, form="JSON")
-        check_timeout(self.timeout)
-        if self.root is not None and self.root not in ROOTS:
-            raise ValueError(
-                f"There is no root={self.root!r}. {did_you_mean(str(self.root), ROOTS)}"
-            )
-        if not is_whole_number(self.max_depth, least=1) or self.max_depth > 100:
-            raise ValueError(
-                f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}."
-            )
+        check_seconds("timeout", self.timeout)
+        if self.root is not None:
+            check_choice("root", self.root, ROOTS)
+        check_whole("max_depth", self.max_depth, least=1, most=100)
         if self.schema is not None and self.schema_column is not None:
             raise ValueError("Give either schema or schema_column: a row has one schema.")
         # Without a schema, neither the package nor a worker is needed.

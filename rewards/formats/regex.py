@@ -9,15 +9,10 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.answers.verdicts import SHOWN_CHARS
-from trl_grpo_ext.protocol import (
-    BatchVerifier,
-    check_backslashes,
-    check_timeout,
-    is_whole_number,
-)
+from trl_grpo_ext.protocol import BatchVerifier, check_backslashes
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice, check_seconds, is_whole_number
 from trl_grpo_ext.verdict import Status, Verdict
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
@@ -79,16 +74,10 @@ class RegexVerifier(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if self.match not in MATCHES:
-            raise ValueError(
-                f"There is no match={self.match!r}. {did_you_mean(str(self.match), MATCHES)}"
-            )
-        if self.part not in PARTS:
-            raise ValueError(
-                f"There is no part={self.part!r}. {did_you_mean(str(self.part), PARTS)}"
-            )
+        check_choice("match", self.match, MATCHES)
+        check_choice("part", self.part, PARTS)
         self._check_counts()
-        check_timeout(self.timeout)
+        check_seconds("timeout", self.timeout)
         # YAML reads an unquoted pattern such as 42 as a number.
         if not isinstance(self.pattern, str):
             raise ValueError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import graded
-from trl_grpo_ext.protocol import Verifier, is_whole_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.formats.tag_structure import (
     Element,
@@ -17,6 +17,7 @@ from trl_grpo_ext.rewards.formats.tag_structure import (
     tag_names,
 )
 from trl_grpo_ext.sample import Sample, completion_text, think_prefill
+from trl_grpo_ext.support.setting_checks import check_whole
 from trl_grpo_ext.verdict import Verdict
 
 THINK = "think"
@@ -97,10 +98,7 @@ class TagsVerifier(Verifier):
             raise ValueError(
                 f"Every tag of {list(self.tags)} may be missing, so that any completion is right."
             )
-        if not is_whole_number(self.min_chars, least=0):
-            raise ValueError(
-                f"min_chars is a number of characters, 0 or more; got {self.min_chars!r}."
-            )
+        check_whole("min_chars", self.min_chars, "a number of characters", least=0)
 
     def verify(self, sample: Sample) -> Verdict:
         structure = read_structure(tuple(self.tags))
@@ -289,10 +287,7 @@ class ThinkFormatVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_whole_number(self.min_chars, least=0):
-            raise ValueError(
-                f"min_chars is a number of characters, 0 or more; got {self.min_chars}."
-            )
+        check_whole("min_chars", self.min_chars, "a number of characters", least=0)
 
     def verify(self, sample: Sample) -> Verdict:
         prefilled = self.prefilled

@@ -13,12 +13,12 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
 from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, first_value
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
-from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.askable import why_not_asked
 from trl_grpo_ext.rewards.llm_judge.opinion import Case, Opinion, opinions, pose
 from trl_grpo_ext.rewards.llm_judge.question import MAX_CHARS, QuestionError, question_text
 from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.setting_checks import check_whole
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 NOT_EQUAL = "not_equal"
@@ -108,7 +108,7 @@ class CascadeVerifier(BatchVerifier):
                 raise ValueError(
                     f"A cascade asks questions of its own: leave `{setting.name}` out of its llm."
                 )
-        settings.check_count("budget", self.budget)
+        check_whole("budget", self.budget, least=1)
 
     def check_columns(self, columns: Collection[str]) -> None:
         self.rules.check_columns(columns)

@@ -7,10 +7,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import TypeGuard
 from urllib.parse import urlsplit
 
-from trl_grpo_ext.protocol import is_number, is_whole_number
+from trl_grpo_ext.support.setting_checks import check_number
 
 # Fields that the verifier sets itself, or that would make the reply more than one message.
 OWN_KEYS = ("messages", "model", "n", "stream")
@@ -81,23 +80,7 @@ def check_pass_mark(mark: object, best: float) -> None:
     """Raise a ValueError unless the pass mark is None, or a number above 0 and up to the best score."""
     if mark is None:
         return
-    if not _is_number(mark) or not 0 < mark <= best:
-        raise ValueError(
-            f"pass_mark is a score above 0 and up to {best:g}, the least that passes: {mark!r}."
-        )
-
-
-def check_count(name: str, count: object) -> None:
-    """Raise a ValueError unless a setting is a whole number, 1 or more."""
-    if not is_whole_number(count, least=1):
-        raise ValueError(f"{name} is a whole number, 1 or more; got {count!r}.")
-
-
-def check_positive(**numbers: object) -> None:
-    """Raise a ValueError unless every number is finite and above 0."""
-    for name, number in numbers.items():
-        if not _is_number(number) or not number > 0:
-            raise ValueError(f"{name} is a finite number above 0, got {number!r}.")
+    check_number("pass_mark", mark, "the least score that passes", above=0, most=best)
 
 
 def check_extra_body(extra: object) -> None:
@@ -115,7 +98,3 @@ def check_extra_body(extra: object) -> None:
         json.dumps(extra, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"extra_body cannot be written as JSON: {error}.") from None
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return is_number(value) and abs(value) < 1e9

@@ -34,6 +34,7 @@ from trl_grpo_ext.rewards.llm_judge.question import (
 from trl_grpo_ext.rewards.llm_judge.reply import Contract
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
+from trl_grpo_ext.support.setting_checks import check_number, check_whole
 from trl_grpo_ext.verdict import Verdict, grader_error, skipped
 
 # The best score on the judge's scale, which begins at 0.
@@ -133,8 +134,12 @@ class LlmJudgeVerifier(BatchVerifier):
         settings.check_api_key_env(self.api_key_env)
         settings.check_pass_mark(self.pass_mark, BEST)
         settings.check_extra_body(self.extra_body)
-        settings.check_count("concurrency", self.concurrency)
-        settings.check_positive(timeout=self.timeout, batch_timeout=self.batch_timeout)
+        check_whole("concurrency", self.concurrency, least=1)
+        # The client takes no infinite timeout.
+        check_number("timeout", self.timeout, "a number of seconds", above=0, below=1e9)
+        check_number(
+            "batch_timeout", self.batch_timeout, "a number of seconds", above=0, below=1e9
+        )
         if self.batch_timeout < self.timeout:
             raise ValueError(
                 f"batch_timeout ({self.batch_timeout:g} s) is below timeout ({self.timeout:g} s), so that a reply in "

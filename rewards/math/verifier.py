@@ -20,16 +20,10 @@ from trl_grpo_ext.answers.golds import (
 from trl_grpo_ext.answers.judge import judge_golds, judge_pairs
 from trl_grpo_ext.answers.policy import SWITCHES
 from trl_grpo_ext.answers.question import Question, Settings, ask
-from trl_grpo_ext.protocol import (
-    BatchVerifier,
-    DataProblem,
-    check_timeout,
-    first_value,
-    is_whole_number,
-    problems_of,
-)
-from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, first_value, problems_of
+from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier, Tolerance
 from trl_grpo_ext.sample import Sample, last_message
+from trl_grpo_ext.support.setting_checks import check_seconds, check_whole
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
 
@@ -101,17 +95,19 @@ class MathVerifier(BatchVerifier, GoldVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        check_timeout(self.timeout)
-        if not is_whole_number(self.decimals, least=0):
-            raise ValueError(
-                f"decimals is a number of decimal places, 0 or more; got {self.decimals!r}."
-            )
+        check_seconds("timeout", self.timeout)
+        check_whole("decimals", self.decimals, "a number of decimal places", least=0)
         check_mode(self.mode)
 
     @property
     def accepted(self) -> tuple[str, ...]:
         """Names of all enabled `accept_...` switches."""
         return tuple(switch for switch in SWITCHES if getattr(self, switch))
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """A unit of the last decimal place that is compared."""
+        return Tolerance(absolute=10.0**-self.decimals, relative=0.0)
 
     def check_rows(
         self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False

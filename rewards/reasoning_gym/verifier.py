@@ -15,15 +15,9 @@ from trl_grpo_ext.answers.find.final_answer import (
     final_answer,
 )
 from trl_grpo_ext.answers.verdicts import unreadable, wrong
-from trl_grpo_ext.protocol import (
-    BatchVerifier,
-    DataProblem,
-    check_timeout,
-    is_number,
-    problems_of,
-    required_column,
-)
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of, required_column
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.setting_checks import check_number, check_seconds
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
@@ -134,12 +128,9 @@ class ReasoningGymVerifier(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        check_timeout(self.timeout)
+        check_seconds("timeout", self.timeout)
         check_answer_from(self.answer_from)
-        if not is_number(self.least) or not 0 <= self.least <= 1:
-            raise ValueError(
-                f"least is the lowest score that counts, from 0 to 1; got {self.least!r}."
-            )
+        check_number("least", self.least, "the lowest score that counts", least=0, most=1)
         if importlib.util.find_spec("reasoning_gym") is None:
             raise ValueError(
                 "Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'"

@@ -41,14 +41,7 @@ from trl_grpo_ext.programs.suites.trials import (
     passed_naively,
     whatever_it_printed,
 )
-from trl_grpo_ext.protocol import (
-    BatchVerifier,
-    DataProblem,
-    check_timeout,
-    is_number,
-    is_whole_number,
-    required_column,
-)
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, required_column
 from trl_grpo_ext.rewards.bases.spoken import spoken
 from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
 from trl_grpo_ext.rewards.unit_tests.scoring import (
@@ -61,6 +54,7 @@ from trl_grpo_ext.rewards.unit_tests.scoring import (
     with_hidden_import,
 )
 from trl_grpo_ext.sample import Prompt, Sample
+from trl_grpo_ext.support.setting_checks import check_number, check_seconds, check_whole
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
 
@@ -167,7 +161,7 @@ class UnitTestVerifier(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        check_timeout(self.timeout)
+        check_seconds("timeout", self.timeout)
         if self.timeout < LEAST_SECONDS:
             raise ValueError(
                 f"timeout is {LEAST_SECONDS:g} seconds or more, got {self.timeout!r}: an empty program takes as long "
@@ -189,8 +183,8 @@ class UnitTestVerifier(BatchVerifier):
             raise ValueError(
                 "run_only looks at no tests: leave out column, scoring, part and second_opinion."
             )
-        if self.workers is not None and not is_whole_number(self.workers, least=1):
-            raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
+        if self.workers is not None:
+            check_whole("workers", self.workers, least=1)
         # Another sandbox has packages of its own.
         if self.sandbox == LOCAL:
             check_packages(self.packages)
@@ -204,10 +198,7 @@ class UnitTestVerifier(BatchVerifier):
             self.runner()
 
     def _check_part(self) -> None:
-        if not (is_number(self.hidden) and 0 < self.hidden < 1):
-            raise ValueError(
-                f"hidden is a share of tests, above 0 and below 1, got {self.hidden!r}."
-            )
+        check_number("hidden", self.hidden, "a share of tests", above=0, below=1)
         if self.part != "all" and self.scoring == "groups":
             raise ValueError(
                 "The groups of tests are those of all tests: take `part` or `scoring: groups`, not both."

@@ -14,11 +14,10 @@ from windows import batch, codes, needs, window_of
 from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.levels import RECENT_BATCHES, score_level
 from trl_grpo_ext.diagnostics.watch import CLEAR, HOLD, Onsets
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.runs.recorder import RECENT_BATCHES
 from trl_grpo_ext.scorecard import Scorecard
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4

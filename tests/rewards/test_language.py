@@ -425,10 +425,10 @@ def test_every_language_that_may_be_named_is_one_that_the_detector_knows() -> No
         ({"language": "xx"}, "got 'xx'"),
         ({"language": "en", "column": "lang"}, "either language=.*or column="),
         ({"part": "thoughts"}, "There is no part 'thoughts'"),
-        ({"threshold": 0}, "above 0 and up to 1, got 0"),
-        ({"threshold": 1.1}, "above 0 and up to 1, got 1.1"),
+        ({"threshold": 0}, "above 0 and up to 1; got 0"),
+        ({"threshold": 1.1}, "above 0 and up to 1; got 1.1"),
         ({"min_words": 0}, "1 or more; got 0"),
-        ({"too_little": None}, "from 0 to 1, got None"),
+        ({"too_little": None}, "0 or more and up to 1; got None"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

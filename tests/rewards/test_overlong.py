@@ -113,11 +113,11 @@ def test_a_trainer_of_ours_and_a_recipe_tell_the_limit_and_plain_trl_is_refused(
         ),
         (
             {"max_completion_len": 10, "soft_punish_cache": 11},
-            "from 0 to all of them; got 11",
+            "from 0 to 10; got 11",
         ),
         (
             {"max_completion_len": 10, "soft_punish_cache": -1},
-            "from 0 to all of them; got -1",
+            "from 0 to 10; got -1",
         ),
     ],
 )

@@ -59,8 +59,8 @@ def test_tokens_that_nobody_knows_are_the_graders_fault() -> None:
     [
         ({"ngram_size": 0}, "ngram_size is a number of tokens, 1 or more; got 0"),
         ({"ngram_size": 2.0}, "ngram_size is a number of tokens"),
-        ({"max_penalty": 0.1}, "number of 0 or less; got 0.1"),
-        ({"max_penalty": float("-inf")}, "number of 0 or less; got -inf"),
+        ({"max_penalty": 0.1}, "lowest score, up to 0; got 0.1"),
+        ({"max_penalty": float("-inf")}, "lowest score, up to 0; got -inf"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

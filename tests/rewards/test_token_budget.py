@@ -137,10 +137,10 @@ def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
         ({"budget": "5"}, "whole number of tokens, 1 or more; got '5'"),
         ({"column": 5}, "name of a dataset column, got 5"),
         ({"budget": 5, "mode": "exakt"}, "Did you mean `exact`"),
-        ({"budget": 5, "slope": 0}, "number above 0; got 0"),
-        ({"budget": 5, "slope": math.inf}, "number above 0; got inf"),
-        ({"budget": 5, "at_budget": 0}, "above 0 and up to 1, got 0"),
-        ({"budget": 5, "at_budget": 1.5}, "above 0 and up to 1, got 1.5"),
+        ({"budget": 5, "slope": 0}, "worth of a token, above 0; got 0"),
+        ({"budget": 5, "slope": math.inf}, "worth of a token, above 0; got inf"),
+        ({"budget": 5, "at_budget": 0}, "above 0 and up to 1; got 0"),
+        ({"budget": 5, "at_budget": 1.5}, "above 0 and up to 1; got 1.5"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

@@ -14,15 +14,10 @@ from windows import tell
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
 from trl_grpo_ext.diagnostics.finding import read_findings
+from trl_grpo_ext.diagnostics.levels import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import (
-    OPENING_BATCHES,
-    RECENT,
-    RECENT_BATCHES,
-    LogRecorder,
-    Recorder,
-)
+from trl_grpo_ext.runs.recorder import RECENT, LogRecorder, Recorder
 
 MIX = RewardMix(
     [
@@ -130,7 +125,9 @@ def test_of_a_run_that_began_again_at_step_0_nothing_counts_that_was_there_befor
 def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_evaluations(
     tmp_path: Path,
 ) -> None:
-    recorder = Recorder(tmp_path, keep_every=10)
+    recorder = Recorder(
+        tmp_path, keep_every=10, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )
     recorder.on_batch(card_of(0, mode="eval"))
     for step in range(RECENT + 40):
         recorder.on_batch(card_of(step))
@@ -148,7 +145,9 @@ def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_ev
 def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(
     tmp_path: Path,
 ) -> None:
-    recorder = Recorder(tmp_path, keep_every=1000)
+    recorder = Recorder(
+        tmp_path, keep_every=1000, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )
     for step in range(200):
         recorder.on_batch(card_of(step))
         if step == 50:
@@ -165,7 +164,9 @@ def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(
 def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has_ended(
     tmp_path: Path,
 ) -> None:
-    recorder = Recorder(tmp_path, keep_every=1000)
+    recorder = Recorder(
+        tmp_path, keep_every=1000, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )
     watch = Watch(tmp_path, {}, cite=recorder.cite, log_level=logging.CRITICAL)
     for step in range(160):
         broken = 40 <= step < 60
@@ -187,12 +188,16 @@ def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has
 def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_thins_its_own(
     tmp_path: Path,
 ) -> None:
-    first = Recorder(tmp_path, keep_every=1000)
+    first = Recorder(
+        tmp_path, keep_every=1000, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )
     for step in range(100):
         first.on_batch(card_of(step))
     before = [*range(OPENING_BATCHES), *range(100 - RECENT, 100)]
     assert steps(tmp_path, "train") == before
-    second = Recorder(tmp_path, keep_every=1000)
+    second = Recorder(
+        tmp_path, keep_every=1000, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )
     for step in range(100, 200):
         second.on_batch(card_of(step))
     assert steps(tmp_path, "train") == [*before, 100, *range(200 - RECENT, 200)]
@@ -202,10 +207,14 @@ def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_
 def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it_lacks_of_them(
     tmp_path: Path,
 ) -> None:
-    first = Recorder(tmp_path, keep_every=1000)
+    first = Recorder(
+        tmp_path, keep_every=1000, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )
     for step in range(3):
         first.on_batch(card_of(step))
-    second = Recorder(tmp_path, keep_every=1000)  # from a checkpoint at step 2
+    second = Recorder(
+        tmp_path, keep_every=1000, opening=OPENING_BATCHES, cited=RECENT_BATCHES
+    )  # from a checkpoint at step 2
     for step in range(2, 100):
         second.on_batch(card_of(step))
     kept = [*range(OPENING_BATCHES), *range(100 - RECENT, 100)]

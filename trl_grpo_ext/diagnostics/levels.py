@@ -9,9 +9,13 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.protocol import is_number
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.support.estimate import NOTHING, ROUNDING, Estimate, Grouped
+from trl_grpo_ext.support.setting_checks import is_number
+
+# First training batches of a run, with which checks compare later batches; our choice.
+OPENING_BATCHES = 4
+# Latest training batches that a check reads; our choice.
+RECENT_BATCHES = 16
 
 LevelOf = Callable[[Sequence[BatchFigures]], Estimate]
 

@@ -19,12 +19,12 @@ from trl_grpo_ext.diagnostics.finding import (
     Severity,
     append_finding,
 )
+from trl_grpo_ext.diagnostics.levels import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.telling import alert_trackers, show_finding
 from trl_grpo_ext.diagnostics.window import Check, RunView, Window
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.support.text import Once

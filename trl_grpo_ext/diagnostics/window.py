@@ -12,7 +12,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
-from trl_grpo_ext.diagnostics.levels import History, Levels, Period, ends_of, score_level
+from trl_grpo_ext.diagnostics.levels import (
+    OPENING_BATCHES,
+    RECENT_BATCHES,
+    History,
+    Levels,
+    Period,
+    ends_of,
+    score_level,
+)
 from trl_grpo_ext.diagnostics.scale import (
     CORRECTNESS,
     Scale,
@@ -23,9 +31,8 @@ from trl_grpo_ext.diagnostics.scale import (
 )
 from trl_grpo_ext.diagnostics.term_totals import TermTotals
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.protocol import is_number
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
+from trl_grpo_ext.support.setting_checks import is_number
 
 # Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32

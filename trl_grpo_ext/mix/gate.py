@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.support.setting_checks import is_number
 from trl_grpo_ext.support.text import did_you_mean
 
 

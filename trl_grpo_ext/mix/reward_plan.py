@@ -11,8 +11,9 @@ from typing import Any
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import Verifier, is_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.registry import exports, verifier_names
+from trl_grpo_ext.support.setting_checks import is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.support.setting_checks import is_number
 from trl_grpo_ext.support.text import did_you_mean
 
 Curve = Literal["linear", "cosine", "hold"]

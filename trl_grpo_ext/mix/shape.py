@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.support.setting_checks import is_number
 from trl_grpo_ext.verdict import Verdict
 
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.successes import read_successes
 from trl_grpo_ext.sample import prompt_key
+from trl_grpo_ext.support.setting_checks import is_number
 
 logger = logging.getLogger(__name__)
 

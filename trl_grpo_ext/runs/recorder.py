@@ -26,10 +26,6 @@ from trl_grpo_ext.runs.schema import ABOUT, About, read_about, tables_of
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import append_lines, written_whole
 
-# First training batches of a run, with which checks compare later batches; our choice.
-OPENING_BATCHES = 4
-# Latest training batches that a check reads; our choice.
-RECENT_BATCHES = 16
 # Log lines kept in memory while the disk is full.
 UNWRITTEN_LINES = 4096
 # Latest training batches that thinning out spares; more than any finding reads.
@@ -45,16 +41,31 @@ class Recorder(RunListener):
     session repeats stay on disk, but readers leave them out.
 
     With `keep_every` n above 1, training batches older than the latest `RECENT` are deleted, except each n-th, the
-    opening batches, and batches named by `cite`. Evaluations are always kept. Batches that were recent when a run ended
-    or was killed are kept when the run resumes, because findings may name them.
+    first ones, and batches named by `cite`. Evaluations are always kept. Batches that were recent when a run ended or
+    was killed are kept when the run resumes, because findings may name them.
+
+    Args:
+        run_folder: The folder of the run.
+        keep_every: How many training batches there are to each one that is kept.
+        opening: How many of the run's first training batches are kept.
+        cited: How many training batches are kept of those up to a step that is cited, at most `RECENT`.
 
     Raises:
         OSError: Writing failed, for example on a full disk.
     """
 
-    def __init__(self, run_folder: str | os.PathLike[str], *, keep_every: int = 1) -> None:
+    def __init__(
+        self,
+        run_folder: str | os.PathLike[str],
+        *,
+        keep_every: int = 1,
+        opening: int = 0,
+        cited: int = 1,
+    ) -> None:
         self.folder = Path(run_folder) / "scorecards"
         self.keep_every = keep_every
+        self.opening = opening
+        self.cited = cited
         self._next: int | None = None
         self._session = 0
         # Whether this session wrote a training batch.
@@ -113,7 +124,7 @@ class Recorder(RunListener):
         return self.folder / f"{kind}-{number:08d}.parquet"
 
     def cite(self, steps: Collection[int]) -> None:
-        """Keep the batches that findings at these optimizer steps read: the `RECENT_BATCHES` up to each step.
+        """Keep the batches that findings at these optimizer steps read: the last `cited` up to each step.
 
         Batches that are already deleted stay deleted.
         """
@@ -121,7 +132,7 @@ class Recorder(RunListener):
             seen = [
                 batch for batch in self._recent if batch.step is None or batch.step <= step
             ]
-            for batch in seen[-RECENT_BATCHES:]:
+            for batch in seen[-self.cited :]:
                 batch.is_kept = True
 
     def _thin_out(self, number: int, step: int | None) -> None:
@@ -132,7 +143,7 @@ class Recorder(RunListener):
                 for _, about in parts
                 if about.session < self._session and about.step is not None
             ]
-            self._opening = OPENING_BATCHES - len(earlier)
+            self._opening = self.opening - len(earlier)
         is_opening = self._trained < self._opening
         is_nth = self._trained % self.keep_every == 0
         self._recent.append(_Recent(number, step, is_kept=is_opening or is_nth))

@@ -26,10 +26,11 @@ from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import Verifier, is_number
+from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
 from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.support.files import write_json
+from trl_grpo_ext.support.setting_checks import is_number
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
 

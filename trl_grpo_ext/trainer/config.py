@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from trl import GRPOConfig
 
+from trl_grpo_ext.support.setting_checks import check_choice, check_seconds, check_whole
 from trl_grpo_ext.trainer.console import SHOWN
 from trl_grpo_ext.trainer.run_callback import check_halt_on
 from trl_grpo_ext.trainer.trl_settings import check_settings
@@ -104,8 +105,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         check_halt_on(self.halt_on)
         if self.executor is not None:
             check_executor_name(self.executor)
-        if self.metrics not in SHOWN:
-            raise ValueError(f"metrics is one of {', '.join(SHOWN)}; got {self.metrics!r}.")
+        check_choice("metrics", self.metrics, SHOWN)
         if self.halt_on and not self.run_checks:
             raise ValueError(
                 "halt_on needs run_checks; without checks there is nothing to halt on."
@@ -124,14 +124,10 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     def _check_amounts(self) -> None:
         for name in ("judging_budget", "environment_timeout"):
             seconds = getattr(self, name)
-            if seconds is not None and not seconds > 0:
-                raise ValueError(f"{name} is a number of seconds above 0, got {seconds!r}.")
+            if seconds is not None:
+                check_seconds(name, seconds)
         for name in ("keep_scorecards_every", "environment_patience"):
-            batches = getattr(self, name)
-            if batches < 1:
-                raise ValueError(
-                    f"{name} is a number of batches, 1 or more; got {batches}."
-                )
+            check_whole(name, getattr(self, name), "a number of batches", least=1)
 
 
 def default_config(model: Any) -> VerifiedGRPOConfig:

@@ -18,6 +18,7 @@ from trl_grpo_ext.diagnostics.checks.zero_updates import (
     told_held,
 )
 from trl_grpo_ext.diagnostics.finding import MERGED, Finding
+from trl_grpo_ext.diagnostics.levels import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -259,7 +260,10 @@ def add_listeners(
     has_checks = getattr(args, "run_checks", True)
     if getattr(args, "record_scorecards", True):
         recorder = Recorder(
-            args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1)
+            args.output_dir,
+            keep_every=getattr(args, "keep_scorecards_every", 1),
+            opening=OPENING_BATCHES,
+            cited=RECENT_BATCHES,
         )
         callback.listeners += [recorder, LogRecorder(args.output_dir)]
         if callback.is_main:

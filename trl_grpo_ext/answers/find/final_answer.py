@@ -34,7 +34,7 @@ from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.find.remarks import without_check
 from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.answers.read.signal_words import THEREFORE, last_word
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice
 
 AnswerFrom = Literal[
     "marked",
@@ -268,10 +268,7 @@ def until_next_question(completion: str) -> str:
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:
     """Raise a ValueError unless `answer_from` is in `rules`."""
-    if answer_from not in rules:
-        raise ValueError(
-            f"There is no rule {answer_from!r} to find answers by. {did_you_mean(str(answer_from), rules)}"
-        )
+    check_choice("answer_from", answer_from, rules)
 
 
 def _boxed_only(text: str) -> Found | str:

@@ -36,7 +36,7 @@ from trl_grpo_ext.answers.told_twice import (
     without_gloss,
     without_other_unit,
 )
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice
 
 Mode = Literal[
     "auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"
@@ -67,10 +67,7 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 
 def check_mode(mode: object) -> None:
     """Raise a ValueError unless `mode` is in `MODES`."""
-    if mode not in MODES:
-        raise ValueError(
-            f"There is no mode {mode!r} to find answers by. {did_you_mean(str(mode), MODES)}"
-        )
+    check_choice("mode", mode, MODES)
 
 
 def math_answer(

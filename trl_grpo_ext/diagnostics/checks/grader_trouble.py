@@ -25,7 +25,6 @@ from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
-from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.tool_calls import UNKNOWN_TOOL
 from trl_grpo_ext.rewards.unit_tests.scoring import (
     HIDDEN,
@@ -36,6 +35,7 @@ from trl_grpo_ext.rewards.unit_tests.scoring import (
 )
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.setting_checks import is_number
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
 

@@ -8,7 +8,13 @@ from statistics import median
 from trl_grpo_ext.diagnostics.batches import group_share, other_terms, percent
 from trl_grpo_ext.diagnostics.checks import wrong_driver
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
+from trl_grpo_ext.diagnostics.levels import (
+    OPENING_BATCHES,
+    gain,
+    level_of,
+    reward_level,
+    score_level,
+)
 from trl_grpo_ext.diagnostics.progress import (
     FLAT_BATCHES,
     HARDLY,
@@ -27,7 +33,6 @@ from trl_grpo_ext.diagnostics.window import (
 )
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.runs.resumed import told
 from trl_grpo_ext.support.estimate import SURE, Estimate
 

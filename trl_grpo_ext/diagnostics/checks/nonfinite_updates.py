@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import NO_LOGS, CheckResult, Window
-from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.support.setting_checks import is_number
 
 # Ours: a loss scaler for fp16 skips a step now and then, so one such log is no fault. Two of eight logs are one.
 LATEST_LOGS = 8

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
-from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.settings import SAMPLING
+from trl_grpo_ext.support.setting_checks import is_number
 
 # The highest value of each setting that leaves texts as they are. Ours, tried with the bundled model: at a temperature
 # of 1.5 it learns, at 3 it writes nonsense. A lower penalty hardly changes what is written.

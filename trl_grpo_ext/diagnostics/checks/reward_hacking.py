@@ -11,10 +11,9 @@ from trl_grpo_ext.diagnostics.batches import (
 )
 from trl_grpo_ext.diagnostics.checks.dead_groups import same_prompts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.levels import OPENING_BATCHES, score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import Estimate
 
 # Of the passed completions that the shadow fails, or of the rise; rl-doctor.

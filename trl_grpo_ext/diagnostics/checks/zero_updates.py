@@ -14,7 +14,7 @@ from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, 
 from trl_grpo_ext.figures.logged import WEIGHTS_CHANGED, WEIGHTS_MOVED
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.support.setting_checks import is_number
 
 # Ours, tried in test_fault_injection.py (zero_updates) and test_healthy_runs.py (a long warm-up, a learning
 # rate that ends at 0).

@@ -248,16 +248,13 @@ def _swapped(right: _Right) -> Iterator[tuple[str, Sample]]:
     """Yield the completion with a different gold, taken from other groups, starting with the next group."""
     row = right.sample.row
     verifier = right.verifier
-    # Numbers within the verifier's tolerance do not differ.
-    decimals = getattr(verifier, "decimals", 6)
-    absolute = getattr(verifier, "absolute", 10.0**-decimals)
-    relative = getattr(verifier, "relative", 0.0)
     for other in right.others:
         column = _gold_column(verifier, other)
         if column is None:
             continue
         gold = other.row[column]
-        if surely_differ(row[right.column], gold, absolute, relative):
+        # Numbers within the verifier's tolerance do not differ.
+        if surely_differ(row[right.column], gold, *verifier.tolerance):
             swapped_row = {**row, right.column: gold}
             yield "other_gold", replace(right.sample, row=swapped_row)
 
