@@ -29,7 +29,13 @@ from trl_grpo_ext.support.version import __version__
 from trl_grpo_ext.trainer.preflight import check_run
 from trl_grpo_ext.workers import executor, processes, ray_cluster
 from trl_grpo_ext.workers.call import Call, Failure
-from trl_grpo_ext.workers.executor import ADDRESS_VARIABLE, EXECUTOR_VARIABLE, ExecutorError
+from trl_grpo_ext.workers.executor import (
+    ADDRESS_VARIABLE,
+    EXECUTOR_VARIABLE,
+    ExecutorError,
+    choose_executor,
+    on_ray,
+)
 from trl_grpo_ext.workers.pool import shared_pool
 from trl_grpo_ext.workers.ray_cluster import check_executor
 
@@ -58,6 +64,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(EXECUTOR_VARIABLE, "ray")
     monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
     monkeypatch.setattr(executor, "_connected_in", None)
+    monkeypatch.setattr(executor, "_chosen", None)
     processes.close_shared()
     yield
     processes.close_shared()
@@ -121,8 +128,8 @@ def test_a_recipe_and_a_configuration_choose_the_executor(
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("executor: ray\n", encoding="utf-8")
     set_environment(load_recipe(str(recipe)))
-    assert os.environ[EXECUTOR_VARIABLE] == "ray"
-    monkeypatch.setenv(EXECUTOR_VARIABLE, "local")
+    assert on_ray()
+    choose_executor("local")
     settings = VerifiedGRPOConfig(
         output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to="none", executor="ray"
     )

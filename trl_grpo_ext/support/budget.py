@@ -1,7 +1,8 @@
 """A time budget for judging a batch. Samples without a verdict when it is spent are grader errors, never a score of 0.
 
 All code that judges many completions asks `seconds_left`: `spread` (used by workers and sandboxes), Ray clusters, model
-judges, and the loop over a verifier in this process.
+judges, and the loops over a verifier in this process. Between the trainer, which sets the budget, and this code stand
+verifiers, also those of users: so the budget is a context variable, and no argument of `judge_samples`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Select where slow verifiers and programs run: on this machine, or on a Ray cluster.
 
-An environment variable holds the choice of a process, so child processes inherit it.
+A recipe or a configuration chooses for its process; an environment variable is the user's default.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ EXECUTORS = (LOCAL, RAY)
 NAMESPACE = "trl_grpo_ext"
 REACH_SECONDS = 10.0
 
+# The choice of this process; None for the user's default.
+_chosen: str | None = None
 # The id of the process that has connected to Ray.
 _connected_in: int | None = None
 
@@ -40,14 +42,15 @@ def check_executor_name(name: str) -> None:
 
 
 def choose_executor(name: str | None) -> None:
-    """Make this process and its future child processes use an executor; None changes nothing.
+    """Make this process use an executor; None changes nothing.
 
     Raises:
         ExecutorError: for an unknown executor.
     """
+    global _chosen  # noqa: PLW0603
     if name is not None:
         check_executor_name(name)
-        os.environ[EXECUTOR_VARIABLE] = name
+        _chosen = name
 
 
 def on_ray() -> bool:
@@ -56,7 +59,7 @@ def on_ray() -> bool:
     Raises:
         ExecutorError: if the environment variable names an unknown executor.
     """
-    name = os.environ.get(EXECUTOR_VARIABLE) or LOCAL
+    name = _chosen or os.environ.get(EXECUTOR_VARIABLE) or LOCAL
     check_executor_name(name)
     return name == RAY
 
