@@ -22,6 +22,7 @@ from trl_grpo_ext.trainer.trl_contract import (
     SUPPORTED,
     check_trl,
     end_token_ids,
+    read_generated,
 )
 
 
@@ -72,6 +73,40 @@ def test_every_private_attribute_that_is_read_is_there(
         assert hasattr(trainer, name)
     ends = end_token_ids(trainer.processing_class, trainer.model.generation_config)
     assert trainer.processing_class.eos_token_id in ends
+
+
+def test_what_is_taken_of_the_result_of_generate_is_ids_that_decode_to_the_completions(
+    tiny_model: str, sums: Any, config: Any
+) -> None:
+    def plain(completions: Any, **_: Any) -> list[float]:
+        return [0.0] * len(completions)
+
+    trainer = GRPOTrainer(tiny_model, [plain], config(), sums["train"])
+    prompts = [row["prompt"] for row in sums["train"].select(range(2)).to_list()] * 4
+    ids, masks, completions = read_generated(trainer._generate(prompts), len(prompts))
+    tokenizer = trainer.processing_class
+    decoded = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    assert decoded == [
+        text if isinstance(text, str) else text[-1]["content"] for text in completions
+    ]
+    assert masks is None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ([[1]], ["4"], None, [[5]]),
+        ([[1]], [[5]], ["4"]),
+        ([[1]], [[5]], [[1]], None),
+        ([[1]], [[5], [6]], None, ["4"]),
+        ([[1]], [[5]], None, [[5]]),
+    ],
+)
+def test_another_result_of_generate_ends_the_run_instead_of_being_misread(
+    result: Any,
+) -> None:
+    with pytest.raises((RuntimeError, ValueError)):
+        read_generated(result, 1)
 
 
 class Game:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from trl_grpo_ext.sample import think_prefill
+from trl_grpo_ext.sample import Completion, think_prefill
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,50 @@ def check_trl(trainer_class: type, trl_version: str) -> None:
                 f"GRPOTrainer.{method} {has}, not ({', '.join(expected)}): install a supported TRL, or use the "
                 f"verifiers of trl_grpo_ext.rewards with TRL's own GRPOTrainer."
             )
+
+
+class Generated(NamedTuple):
+    """What TRL generated, one per prompt: token ids, masks with 0 for tokens of tool results, texts or messages."""
+
+    completion_ids: list[list[int]]
+    tool_masks: list[list[int]] | None
+    completions: list[Completion]
+
+
+def read_generated(result: Sequence[Any], prompts: int) -> Generated:
+    """Take completions from the places that they have in the result of TRL's `_generate`.
+
+    Raises:
+        RuntimeError: if something else is there.
+
+    Examples:
+        >>> read_generated(([[1]], [[5, 6]], None, ["4"], 3), prompts=1).completions
+        ['4']
+        >>> read_generated(([[1]], None, [[5, 6]], ["4"], 3), prompts=1)
+        Traceback (most recent call last):
+            ...
+        RuntimeError: TRL's `_generate` does not return completions at the places that trl_grpo_ext knows: ...
+    """
+    _, ids, masks, completions, *_ = result
+    one_each = [part for part in (ids, masks, completions) if part is not None]
+    is_known = (
+        ids is not None
+        and completions is not None
+        and all(len(part) == prompts for part in one_each)
+        and all(map(_is_completion, completions))
+        and not any(map(_is_completion, ids))
+    )
+    if not is_known:
+        raise RuntimeError(
+            f"TRL's `_generate` does not return completions at the places that trl_grpo_ext knows: install "
+            f"{SUPPORTED}, or use the verifiers of trl_grpo_ext.rewards with TRL's own GRPOTrainer."
+        )
+    return Generated(ids, masks, completions)
+
+
+def _is_completion(value: Any) -> bool:
+    """Return whether a value is a text or a nonempty list of messages."""
+    return isinstance(value, str) or (len(value) > 0 and isinstance(value[0], Mapping))
 
 
 # The logger by which TRL warns of each batch with a void row, printing the whole row.

@@ -63,6 +63,7 @@ from trl_grpo_ext.trainer.run_callback import (
 from trl_grpo_ext.trainer.trl_contract import (
     check_trl,
     end_token_ids,
+    read_generated,
     template_prefill,
     void_rows_expected,
 )
@@ -222,7 +223,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     def _generate(self, prompts: list[Prompt]) -> Any:
         self._rollouts.watch_tools()
         generated = super()._generate(prompts)
-        _, ids, tool_masks, completions, *_ = generated
+        ids, tool_masks, completions = read_generated(generated, len(prompts))
         self._rollouts.note_tool_tokens(tool_masks)
         if self.mix is not None and self._judges_early(len(prompts)):
             samples = self._samples(self._rows, prompts, completions, ids)
