@@ -5,14 +5,10 @@ Settings of this package are checked in `config`.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from trl_grpo_ext.support.text import did_you_mean
 
 
 class _Range(NamedTuple):
@@ -59,17 +55,10 @@ _RANGES = (
 )
 # Generation by transformers only: vLLM accepts -1.
 _OF_TRANSFORMERS = _Range("0 or more", lambda value: value >= 0, ("top_k",))
-_CHOICES = (
-    "loss_type",
-    "scale_rewards",
-    "importance_sampling_level",
-    "multi_objective_aggregation",
-)
-_QUOTED = re.compile(r"\b(\w+)'(?!\w)")
 
 
 def check_settings(settings: Any) -> None:
-    """Raise a ValueError for a setting outside of its range or choices.
+    """Raise a ValueError for a setting outside of its range.
 
     Settings that are None, or unknown to this version of TRL, are skipped.
 
@@ -89,8 +78,6 @@ def check_settings(settings: Any) -> None:
             "`max_steps` must be 1 or more, or -1 to train for num_train_epochs: with 0, TRL trains one step. To train "
             "none, set max_steps: -1 and num_train_epochs: 0."
         )
-    if dataclasses.is_dataclass(settings):
-        _check_choices(settings)
 
 
 def _check_range(settings: Any, wanted: _Range) -> None:
@@ -101,18 +88,6 @@ def _check_range(settings: Any, wanted: _Range) -> None:
         is_number = isinstance(value, int | float)
         if not is_number or not wanted.holds(value):
             raise ValueError(f"`{name}` must be {wanted.words}, got {value!r}.")
-
-
-def _check_choices(settings: Any) -> None:
-    for field in dataclasses.fields(settings):
-        if field.name not in _CHOICES:
-            continue
-        # TRL lists the choices only in the help of its flags, in quotes.
-        known = _QUOTED.findall(field.metadata.get("help", ""))
-        value = getattr(settings, field.name)
-        if known and isinstance(value, str) and value not in known:
-            near = did_you_mean(value, known)
-            raise ValueError(f"`{field.name}` cannot be {value!r}. {near}")
 
 
 # The defaults of TRL and transformers.
