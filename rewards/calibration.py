@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from trl_grpo_ext.answers.verdicts import unreadable
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.bases.spoken import spoken
+from trl_grpo_ext.rewards.bases.visible_text import visible_text
 from trl_grpo_ext.rewards.composed import Rescored
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
@@ -104,7 +104,7 @@ def _reason(stated: float, *, is_right: bool) -> str:
 
 def _confidence(sample: Sample) -> float | Verdict:
     """Read the confidence, in [0, 1], after the thinking; an UNPARSEABLE verdict unless exactly one is stated."""
-    answer = spoken(sample)
+    answer = visible_text(sample)
     if answer is None:
         return unreadable("unclosed_think")
     found = _STATED.findall(answer)

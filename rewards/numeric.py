@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+from trl_grpo_ext.answers.acceptance import is_given
 from trl_grpo_ext.answers.asked.expression import value_of_expression
 from trl_grpo_ext.answers.asked.side import with_asked_side
 from trl_grpo_ext.answers.asked.thing import with_asked_thing
@@ -35,8 +36,7 @@ from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.remarks import without_check
 from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
-from trl_grpo_ext.answers.judge import OUT_OF
-from trl_grpo_ext.answers.policy import is_given
+from trl_grpo_ext.answers.pairs import OUT_OF
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DOUBT

@@ -19,7 +19,7 @@ from trl_grpo_ext.rewards import (
     TagsVerifier,
     ThinkFormatVerifier,
 )
-from trl_grpo_ext.runs.settings import verifier_identity
+from trl_grpo_ext.runs.run_settings import verifier_identity
 from trl_grpo_ext.verdict import as_verdict
 
 
@@ -122,7 +122,7 @@ def test_every_shipped_instance_has_one_that_another_process_finds_too(name: str
 def test_it_is_the_same_in_another_process_whatever_its_hash_seed() -> None:
     code = (
         "from trl_grpo_ext.rewards import AllOf, MathVerifier, JsonVerifier\n"
-        "from trl_grpo_ext.runs.settings import verifier_identity\n"
+        "from trl_grpo_ext.runs.run_settings import verifier_identity\n"
         "print(verifier_identity(AllOf(verifiers=[MathVerifier(), JsonVerifier()])))"
     )
     found = {

@@ -14,7 +14,7 @@ from trl_grpo_ext.programs.sandbox.installed import named
 from trl_grpo_ext.programs.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
-from trl_grpo_ext.programs.sandbox.packages import ALWAYS, shown
+from trl_grpo_ext.programs.sandbox.packages import ALWAYS, visible_packages
 from trl_grpo_ext.programs.sandbox.probe import AttackResult, probe
 from trl_grpo_ext.programs.sandbox.zygote import LostError
 
@@ -131,7 +131,9 @@ class Imports:
 
 def try_imports(isolation: Isolation) -> Imports:
     """Find the packages visible to all programs, and let a program import numpy if it is installed."""
-    visible = {target.rpartition("/")[2]: source for target, source in shown().places}
+    visible = {
+        target.rpartition("/")[2]: source for target, source in visible_packages().places
+    }
     # Metadata and bundled libraries are shown to programs too, and no program imports them.
     places = {
         name: place

@@ -11,7 +11,7 @@ from operator import is_
 from typing import Any
 
 from trl_grpo_ext.outcome import Outcome
-from trl_grpo_ext.support.text import is_picture, told
+from trl_grpo_ext.support.text import is_picture, text_for_json
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message]
@@ -209,7 +209,7 @@ def last_message(prompt: Prompt | None) -> str:
 
 def prompt_key(prompt: Prompt | None) -> int:
     """Hash a prompt's content to a 64-bit integer that identifies it."""
-    said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=told)
+    said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=text_for_json)
     return int.from_bytes(
         blake2b(
             said.encode("utf-8", "surrogatepass"), digest_size=PROMPT_KEY_BITS // 8
@@ -218,7 +218,7 @@ def prompt_key(prompt: Prompt | None) -> int:
 
 
 def without_pictures(sample: Sample) -> Sample:
-    """Replace a sample's pictures by short texts (see `told`); return the same object if there is no picture.
+    """Replace a sample's pictures by short texts (see `text_for_json`); return the same object if there is no picture.
 
     Verifiers look at pictures. Later steps compare, write and send samples, where megabytes per picture are too much.
     """
@@ -238,7 +238,7 @@ def _with_texts(value: Any, texts: dict[int, str]) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if is_picture(value):
-        return texts.get(id(value)) or texts.setdefault(id(value), told(value))
+        return texts.get(id(value)) or texts.setdefault(id(value), text_for_json(value))
     if isinstance(value, Mapping):
         found = {key: _with_texts(item, texts) for key, item in value.items()}
         return value if all(map(is_, found.values(), value.values())) else found

@@ -15,7 +15,7 @@ from trl_grpo_ext.answers.golds import (
     alternatives,
     is_not_text,
 )
-from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, agreed, shown, unreadable
+from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, agreed, shortened_answer, unreadable
 from trl_grpo_ext.protocol import (
     DataProblem,
     Verifier,
@@ -120,7 +120,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
             answer = found.answers[0]
         golds = " | ".join(map(str, self.golds(sample.row)))
         details = {"rule": found.rule, "gold": golds[:SHOWN_CHARS], **verdict.details}
-        return replace(verdict, answer=shown(answer), details=details)
+        return replace(verdict, answer=shortened_answer(answer), details=details)
 
     def _gold_of(self, row: Mapping[str, Any]) -> G | str:
         cell = first_value(row, self.gold_columns)

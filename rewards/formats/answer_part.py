@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import unreadable
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks
-from trl_grpo_ext.rewards.bases.spoken import spoken
+from trl_grpo_ext.rewards.bases.visible_text import visible_text
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.setting_checks import check_choice
 from trl_grpo_ext.verdict import Verdict
@@ -28,7 +28,7 @@ def answer_part(sample: Sample) -> str | Verdict:
         >>> answer_part(Sample(text="2+2 is", prefill="<think>")).reason
         'unclosed_think'
     """
-    said = spoken(sample)
+    said = visible_text(sample)
     if said is None:
         return unreadable("unclosed_think")
     if not visible(said):

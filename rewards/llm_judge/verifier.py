@@ -11,7 +11,7 @@ from typing import Any
 from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
-from trl_grpo_ext.rewards.llm_judge import settings
+from trl_grpo_ext.rewards.llm_judge import config_checks
 from trl_grpo_ext.rewards.llm_judge.asking import (
     Reply,
     Scored,
@@ -125,15 +125,15 @@ class LlmJudgeVerifier(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        settings.check_installed()
+        config_checks.check_installed()
         if not isinstance(self.model, str) or not self.model:
             raise ValueError(
                 f"model is the name of the judging model, as its endpoint knows it; got {self.model!r}."
             )
-        object.__setattr__(self, "base_url", settings.check_base_url(self.base_url))
-        settings.check_api_key_env(self.api_key_env)
-        settings.check_pass_mark(self.pass_mark, BEST)
-        settings.check_extra_body(self.extra_body)
+        object.__setattr__(self, "base_url", config_checks.check_base_url(self.base_url))
+        config_checks.check_api_key_env(self.api_key_env)
+        config_checks.check_pass_mark(self.pass_mark, BEST)
+        config_checks.check_extra_body(self.extra_body)
         check_whole("concurrency", self.concurrency, least=1)
         # The client takes no infinite timeout.
         check_number("timeout", self.timeout, "a number of seconds", above=0, below=1e9)

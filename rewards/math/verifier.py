@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trl_grpo_ext.answers.acceptance import SWITCHES
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom
 from trl_grpo_ext.answers.find.math_answer import RULES, Mode, check_mode
 from trl_grpo_ext.answers.find.sentences import is_sentence
@@ -17,8 +18,7 @@ from trl_grpo_ext.answers.golds import (
     gold_values,
     is_not_text,
 )
-from trl_grpo_ext.answers.judge import judge_golds, judge_pairs
-from trl_grpo_ext.answers.policy import SWITCHES
+from trl_grpo_ext.answers.pairs import judge_golds, judge_pairs
 from trl_grpo_ext.answers.question import Question, Settings, ask
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, first_value, problems_of
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier, Tolerance

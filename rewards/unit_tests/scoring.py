@@ -11,7 +11,7 @@ from typing import Literal
 
 from trl_grpo_ext.programs.sandbox.installed import is_installed
 from trl_grpo_ext.programs.sandbox.job import Ending, RunResult
-from trl_grpo_ext.programs.sandbox.packages import is_refused, shown
+from trl_grpo_ext.programs.sandbox.packages import is_refused, visible_packages
 from trl_grpo_ext.programs.suites.read_row import Groups
 from trl_grpo_ext.programs.suites.trials import fault_of_tests
 from trl_grpo_ext.support.text import Once
@@ -157,7 +157,7 @@ def with_hidden_import(
     # A benchmark with solutions is never shown, so no setting would help.
     if not name or is_refused(name):
         return verdict
-    if not is_installed(name) or shown(packages, imports).has(name):
+    if not is_installed(name) or visible_packages(packages, imports).has(name):
         return verdict
     setting = f"packages: [{', '.join((*packages, name))}]"
     _told.warn(

@@ -21,7 +21,7 @@ from trl_grpo_ext.programs.sandbox.packages import check_packages
 from trl_grpo_ext.programs.sandbox.sandbox import LOCAL, find_sandbox
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.columns import Columns
-from trl_grpo_ext.programs.suites.program import (
+from trl_grpo_ext.programs.suites.program_text import (
     REFERENCE_COLUMNS,
     ends_answer,
     extract_program,
@@ -42,7 +42,7 @@ from trl_grpo_ext.programs.suites.trials import (
     whatever_it_printed,
 )
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, required_column
-from trl_grpo_ext.rewards.bases.spoken import spoken
+from trl_grpo_ext.rewards.bases.visible_text import visible_text
 from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
 from trl_grpo_ext.rewards.unit_tests.scoring import (
     FOOLED,
@@ -475,7 +475,7 @@ def program_of(
         if not sample.text.strip():
             return unreadable("no_code")
         return sample.text
-    answer = spoken(sample)
+    answer = visible_text(sample)
     if answer is None:
         return unreadable("unclosed_think")
     # A byte order mark is no Python.

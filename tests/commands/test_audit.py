@@ -493,7 +493,7 @@ def test_a_reward_that_cannot_be_attacked_on_the_bundled_data_is_told_so_before_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
-        "trl_grpo_ext.commands.audit.policy.Policy.__init__", None
+        "trl_grpo_ext.commands.audit.attacker.Policy.__init__", None
     )  # so that none can be trained
     (tmp_path / "own_ranges.py").write_text(OWN)
     rows = [{"prompt": f"above {n}", "lowest": f"q{n}", "gold": f"q{n}"} for n in "abcd"]
@@ -612,7 +612,7 @@ def test_what_takes_long_says_how_far_it_has_got(
     capsys: pytest.CaptureFixture[str],
     tasks: dict[str, list[Task]],
 ) -> None:
-    monkeypatch.setattr("trl_grpo_ext.support.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("trl_grpo_ext.support.progress_bar.SECONDS_BETWEEN_LINES", 0.0)
     audit_reward(reward_named("math"), tasks["answer"])
     assert "probing: 1 of 17 kinds of completions\n" in capsys.readouterr().err
 

@@ -27,8 +27,12 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
-from trl_grpo_ext.commands.eval.comparison import compare, paired_difference, sentence
 from trl_grpo_ext.commands.eval.evaluated import Evaluated, majority, prompt_figures
+from trl_grpo_ext.commands.eval.paired_evaluations import (
+    compare,
+    paired_difference,
+    sentence,
+)
 from trl_grpo_ext.commands.eval.printed import print_evaluations
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.runs.recorded_run import RecordedRun

@@ -14,7 +14,7 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards import ExactTextVerifier
-from trl_grpo_ext.runs.settings import run_settings
+from trl_grpo_ext.runs.run_settings import run_settings
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
 

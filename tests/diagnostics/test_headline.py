@@ -109,7 +109,7 @@ def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(
     for place, label in (("training", "Reward"), ("training", "Score, training")):
         (found,) = [tile for tile in tiles if tile[0] == label]
         assert (
-            tuple(found[1:]) == diagnosis.score[place].shown
+            tuple(found[1:]) == diagnosis.score[place].score_texts
         )  # the reward is the score, over the same batches
     for start, end in ((a or c, b or d) for a, b, c, d in CHANGE.findall(named)):
         assert start != end, diagnosis.sentence
@@ -123,7 +123,7 @@ def test_the_evaluation_of_the_headline_is_that_of_the_table(
     held_out = [card for card in cards if card.mode == "eval"]
     table = [BatchTotals([reduce_card(card, {})]).scores("answer") for card in held_out]
     if table:
-        assert seen(cards).score["evaluation"].shown == tuple(
+        assert seen(cards).score["evaluation"].score_texts == tuple(
             score_text(one.mean) for one in table if one is not None
         )
 

@@ -12,7 +12,7 @@ from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verifier, verifi
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards.function import PlainFunction
-from trl_grpo_ext.runs.settings import described_rewards
+from trl_grpo_ext.runs.run_settings import described_rewards
 from trl_grpo_ext.verdict import Verdict, as_verdict
 
 

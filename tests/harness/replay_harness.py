@@ -15,7 +15,7 @@ from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
-from trl_grpo_ext.runs.settings import run_settings, write_settings
+from trl_grpo_ext.runs.run_settings import run_settings, write_settings
 from trl_grpo_ext.verdict import as_verdict, grader_error
 
 GROUP = 4

@@ -14,7 +14,7 @@ from windows import Planted
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
-from trl_grpo_ext.runs.settings import write_settings
+from trl_grpo_ext.runs.run_settings import write_settings
 
 GROUP = 4
 

@@ -21,7 +21,7 @@ from trl_grpo_ext import (
     VerifiedGRPOTrainer,
     Verifier,
 )
-from trl_grpo_ext.answers import judge as judging
+from trl_grpo_ext.answers import pairs as judging
 from trl_grpo_ext.rewards import LlmJudgeVerifier, MathVerifier, UnitTestVerifier
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget, seconds_left
 from trl_grpo_ext.verdict import Blame, Status, as_verdict, grader_error

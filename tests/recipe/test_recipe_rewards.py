@@ -12,7 +12,7 @@ from planted import from_minus_one
 from trl_grpo_ext.mix import Clip, Gate, Threshold, When, cosine, linear, piecewise, product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.rewards import RegexVerifier
-from trl_grpo_ext.runs.settings import described_verifier, verifier_identity
+from trl_grpo_ext.runs.run_settings import described_verifier, verifier_identity
 from trl_grpo_ext.sample import Sample
 
 

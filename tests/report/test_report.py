@@ -29,7 +29,7 @@ from trl_grpo_ext.report.page import script_json, standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
-from trl_grpo_ext.runs.settings import write_settings
+from trl_grpo_ext.runs.run_settings import write_settings
 from trl_grpo_ext.trainer.report_listener import ReportListener, one_last_report
 
 Make = Callable[..., Any]

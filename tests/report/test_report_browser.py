@@ -17,7 +17,7 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.settings import write_settings
+from trl_grpo_ext.runs.run_settings import write_settings
 
 pytestmark = pytest.mark.slow  # a browser
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import Blame, Status
-from trl_grpo_ext.answers import judge as judging
+from trl_grpo_ext.answers import pairs as judging
 from trl_grpo_ext.answers.golds import gold_texts
-from trl_grpo_ext.answers.judge import Pair
+from trl_grpo_ext.answers.pairs import Pair
 from trl_grpo_ext.rewards import MathVerifier, math_reward
 from trl_grpo_ext.verdict import Verdict, grader_error
 

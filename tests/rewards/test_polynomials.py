@@ -9,10 +9,10 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.answers import judge as judging
+from trl_grpo_ext.answers import pairs as judging
 from trl_grpo_ext.answers import same_answer
 from trl_grpo_ext.answers.compare.expanded import same_polynomial
-from trl_grpo_ext.answers.judge import Pair
+from trl_grpo_ext.answers.pairs import Pair
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.verdict import Verdict
 

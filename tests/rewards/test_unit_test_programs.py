@@ -15,7 +15,7 @@ from suite_harness import FENCE, STUB
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks, with_helpers
 from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.free_names import assigned_names, free_names
-from trl_grpo_ext.programs.suites.program import (
+from trl_grpo_ext.programs.suites.program_text import (
     complete_program,
     extract_program,
     prompt_code,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trl_grpo_ext.programs.suites.program import extract_program
+from trl_grpo_ext.programs.suites.program_text import extract_program
 from trl_grpo_ext.programs.suites.prose_behind import without_prose
 
 FENCE = "`" * 3

@@ -17,7 +17,7 @@ from trl_grpo_ext.programs.suites.bad_tests import ADVICE, BadTests
 from trl_grpo_ext.programs.suites.call_suite import solution_names
 from trl_grpo_ext.programs.suites.columns import Columns, suite_from_row
 from trl_grpo_ext.programs.suites.in_judge.function_case import same
-from trl_grpo_ext.programs.suites.program import complete_program, prompt_code
+from trl_grpo_ext.programs.suites.program_text import complete_program, prompt_code
 from trl_grpo_ext.programs.suites.source import statements
 
 

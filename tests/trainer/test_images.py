@@ -34,7 +34,7 @@ from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.sample import prompt_key, without_pictures
 from trl_grpo_ext.support.files import plain
-from trl_grpo_ext.support.text import told
+from trl_grpo_ext.support.text import text_for_json
 
 TOLD = re.compile(r"<image 28x28 [0-9a-f]{8}>")
 
@@ -66,33 +66,36 @@ def sample_of(number: int, group: int) -> Sample:
 
 
 def test_a_picture_is_told_alike_in_every_process_and_unlike_another() -> None:
-    code = "import PIL.Image as I; from trl_grpo_ext.support.text import told; print(told(I.new('RGB', (28, 28), 7)))"
+    code = (
+        "import PIL.Image as I; from trl_grpo_ext.support.text import text_for_json; "
+        "print(text_for_json(I.new('RGB', (28, 28), 7)))"
+    )
     there = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()
-    assert there == told(Image.new("RGB", (28, 28), 7))
+    assert there == text_for_json(Image.new("RGB", (28, 28), 7))
     assert TOLD.fullmatch(there)
-    assert there != told(Image.new("RGB", (28, 28), 8))
+    assert there != text_for_json(Image.new("RGB", (28, 28), 8))
 
 
 def test_pictures_of_the_same_points_in_other_colours_are_told_apart() -> None:
     one, other = (Image.new("P", (2, 2)) for _ in range(2))
     one.putpalette([255, 0, 0])
     other.putpalette([0, 0, 255])
-    assert told(one) != told(other)
+    assert text_for_json(one) != text_for_json(other)
 
 
 def test_a_picture_whose_file_is_cut_off_is_told_by_its_size(tmp_path: Path) -> None:
     Image.effect_noise((64, 64), 50).save(tmp_path / "whole.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "whole.png").read_bytes()[:500])
     with Image.open(tmp_path / "cut.png") as cut:
-        assert told(cut) == "<image 64x64 unreadable>"
+        assert text_for_json(cut) == "<image 64x64 unreadable>"
 
 
 def test_what_has_no_text_of_its_own_is_told_without_its_address() -> None:
-    assert told(object()) == "<object object>"
-    assert plain([bytearray(3)]) == [told(bytes(3))]
-    assert len(told(b"\x89PNG" * 100_000)) < 40
+    assert text_for_json(object()) == "<object object>"
+    assert plain([bytearray(3)]) == [text_for_json(bytes(3))]
+    assert len(text_for_json(b"\x89PNG" * 100_000)) < 40
 
 
 def test_prompts_with_one_text_are_told_apart_by_their_pictures() -> None:
@@ -118,7 +121,7 @@ def test_a_sample_without_pictures_stays_the_same_object() -> None:
 
 def test_a_page_shows_a_prompts_pictures_and_texts_in_order() -> None:
     prompt = without_pictures(sample_of(1, 0)).prompt
-    assert prompt_messages(prompt) == [["user", f"{told(picture(1))}What is it?"]]
+    assert prompt_messages(prompt) == [["user", f"{text_for_json(picture(1))}What is it?"]]
     blocks = [
         {"type": "image", "image": "<image>", "text": None},
         {"type": "text", "text": "What?", "image": None},

@@ -26,7 +26,7 @@ from trl_grpo_ext.mix.schedule import linear
 from trl_grpo_ext.report.write import comparison
 from trl_grpo_ext.rewards import AllOf, LlmJudgeVerifier, MathVerifier, RegexVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.settings import described_verifier
+from trl_grpo_ext.runs.run_settings import described_verifier
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.trainer.reward_card import (
     BEGIN,

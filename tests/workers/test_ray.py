@@ -20,7 +20,7 @@ from ray_cluster import ADD, LocalCluster, program, ray_cluster_of
 from walls import walls_or_skip
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOConfig
-from trl_grpo_ext.answers import judge as judging
+from trl_grpo_ext.answers import pairs as judging
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.recipe.file import load_recipe, set_environment

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from trl_grpo_ext.answers.acceptance import echo
 from trl_grpo_ext.answers.asked.expression import value_of_expression
 from trl_grpo_ext.answers.asked.name import value_of_asked_name
 from trl_grpo_ext.answers.asked.side import with_asked_side
@@ -66,8 +67,7 @@ from trl_grpo_ext.answers.golds import (
     with_plain_thousands,
 )
 from trl_grpo_ext.answers.intercepts import with_intercepts
-from trl_grpo_ext.answers.judge import Pair, judge_pairs
-from trl_grpo_ext.answers.policy import echo
+from trl_grpo_ext.answers.pairs import Pair, judge_pairs
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.regions import in_intervals

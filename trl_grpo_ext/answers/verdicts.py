@@ -26,7 +26,7 @@ def graded(
         status=status,
         score=score,
         reason=reason,
-        answer=shown(answer),
+        answer=shortened_answer(answer),
         details=details or {},
     )
 
@@ -51,12 +51,12 @@ def unreadable(
         status=Status.UNPARSEABLE,
         score=0.0,
         reason=reason,
-        answer=shown(answer),
+        answer=shortened_answer(answer),
         details=details or {},
     )
 
 
-def shown(answer: str | None) -> str | None:
+def shortened_answer(answer: str | None) -> str | None:
     """Cut an answer to the `SHOWN_CHARS` characters that a verdict keeps."""
     if answer is None:
         return None

@@ -12,11 +12,11 @@ from typing import Any
 
 import sympy
 
+from trl_grpo_ext.answers.acceptance import Judge, is_prose
 from trl_grpo_ext.answers.compare import algebra, equality
 from trl_grpo_ext.answers.compare.amounts import DECIMALS, Algebra, rounds_to, same_number
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.compare.expanded import same_polynomial, same_relation
-from trl_grpo_ext.answers.policy import Judge, is_prose
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.tree import (
     CONSTANTS,

@@ -15,7 +15,7 @@ from trl_grpo_ext.commands.exit_status import FINE, FOUND
 from trl_grpo_ext.figures.terms import grouped, term_figures, why_of, without_names
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
-from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, format_number, print_lines
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -232,5 +232,5 @@ def _told_lines(lines: Sequence[int], count: int) -> str:
 
 def _mean(measured: Mapping[str, float] | None) -> str:
     if measured is None:
-        return shown(None)
-    return shown(Interval(**measured))
+        return format_number(None)
+    return format_number(Interval(**measured))

@@ -39,7 +39,7 @@ class Example:
 
 
 # Of each sample, whether it shows the finding.
-Shown = Callable[[Scorecard, Finding], Sequence[bool]]
+RowFilter = Callable[[Scorecard, Finding], Sequence[bool]]
 
 
 def _any_row(card: Scorecard, finding: Finding) -> Sequence[bool]:
@@ -51,10 +51,10 @@ def _named(card: Scorecard, finding: Finding) -> list[str]:
     return [term for term in card.terms if term in finding.terms]
 
 
-def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
+def _of_the_named(test: Callable[[Verdict], bool]) -> RowFilter:
     """Build a filter: samples with such a verdict from the finding's terms, or from any term."""
 
-    def shown(card: Scorecard, finding: Finding) -> Sequence[bool]:
+    def has_such_a_verdict(card: Scorecard, finding: Finding) -> Sequence[bool]:
         rows = [False] * len(card)
         for term in _named(card, finding) or card.terms:
             for row, verdict in enumerate(card.verdicts[term]):
@@ -62,7 +62,7 @@ def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
                     rows[row] = True
         return rows
 
-    return shown
+    return has_such_a_verdict
 
 
 def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
@@ -110,7 +110,7 @@ def _is_void_beside_others(card: Scorecard, finding: Finding) -> Sequence[bool]:
     return shown
 
 
-_ROWS: Mapping[str, Shown] = {
+_ROWS: Mapping[str, RowFilter] = {
     "way_out": _is_void_beside_others,
     "grader_trouble": _is_ungraded,
     "bad_data": _of_the_named(lambda one: one.blame is Blame.DATA),

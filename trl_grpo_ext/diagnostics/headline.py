@@ -191,7 +191,7 @@ def _without_batches(causes: Sequence[Finding], window: Window) -> str:
 def _nothing_trained(window: Window) -> str:
     evaluation = evaluation_ends(window)
     if evaluation is not None:
-        _, last = evaluation.shown
+        _, last = evaluation.score_texts
         return f"Nothing was trained: there are evaluations only, the last with a score of {last}."
     return "There is nothing to go by: no completion was recorded."
 
@@ -293,7 +293,7 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
 
 def _of_flat_evaluation(window: Window, evaluation: Ends) -> str:
     if _does_well(window) and _is_level(window, evaluation):
-        _, last = evaluation.shown
+        _, last = evaluation.score_texts
         return f"the evaluation is {last} {evaluation.end_at}"
     moved = "followed" if _does_well(window) else "moved"
     text = f"the evaluation has not clearly {moved}: {evaluation}{evaluation.gain_told}"
@@ -380,7 +380,7 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
     # So few batches cannot show a trend.
     if len(window.batches) < FLAT_BATCHES:
         return Said(f"{TOO_EARLY} {score} is {ends}{_few_batches(window)}.", is_well=False)
-    start, end = ends.shown
+    start, end = ends.score_texts
     if has_risen(window) and start != end:
         return _of_rise(window, ends, score)
     if window.is_solved:

@@ -65,7 +65,7 @@ class Ends:
     digits: int = 2
 
     @property
-    def shown(self) -> tuple[str, str]:
+    def score_texts(self) -> tuple[str, str]:
         """Start and end as displayed text; an unknown start is empty."""
         start = score_text(self.start.mean, self.digits) if self.start.count else ""
         end = score_text(self.end.mean, self.digits) if self.end.count else ""
@@ -75,7 +75,7 @@ class Ends:
     def moves(self) -> str:
         """Direction of a sure, visible change: `risen`, `fallen`, or empty."""
         gain = self.end - self.start
-        start, end = self.shown
+        start, end = self.score_texts
         if not gain.count or start == end or abs(gain.mean) <= SURE * gain.error:
             return ""
         return "risen" if gain.mean > 0 else "fallen"
@@ -106,11 +106,11 @@ class Ends:
     @property
     def change(self) -> str:
         """`from 0.40 at step 0 to 0.80 at step 9`."""
-        start, end = self.shown
+        start, end = self.score_texts
         return f"from {start} {self.start_at} to {end} {self.end_at}"
 
     def __str__(self) -> str:
-        start, end = self.shown
+        start, end = self.score_texts
         if not start:
             return f"{end} {self.end_at}"
         if start == end:

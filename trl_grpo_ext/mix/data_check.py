@@ -18,7 +18,7 @@ from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.outcome import Outcome
-from trl_grpo_ext.programs.suites.program import reference_program
+from trl_grpo_ext.programs.suites.program_text import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.environment import NO_REWARD, judges_outcomes
 from trl_grpo_ext.rewards.function import (
@@ -27,7 +27,7 @@ from trl_grpo_ext.rewards.function import (
     PlainFunction,
 )
 from trl_grpo_ext.sample import Sample, last_message, sample_of_row
-from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
+from trl_grpo_ext.support.progress_bar import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict
 
 SHOWN_ROWS = 10
@@ -163,7 +163,7 @@ class VerifierFailure(NamedTuple):
         """Whether an environment gave no reward, which may be right: no agent did anything before training."""
         return self.reason.endswith(NO_REWARD)
 
-    def told(self, where: str, lines: FileLines | None) -> str:
+    def describe(self, where: str, lines: FileLines | None) -> str:
         """Describe the failure as a sentence; `where` is the split."""
         on = place([self.row], lines)
         if self.is_unsubmitted:

@@ -476,7 +476,7 @@ def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) ->
         # A failure on test rows costs figures and no training, so it is only a warning.
         if is_train:
             _refuse_useless(recipe.mix, failure)
-        logger.warning("%s", failure.told(where, lines))
+        logger.warning("%s", failure.describe(where, lines))
     environments = environment_rows(factory).check
     check = check_rows(
         recipe.mix, dataset, at_most_seconds=CHECK_SECONDS, environments=environments

@@ -239,7 +239,7 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     tiles = []
     notes = []
     for where, ends in score.items():
-        tiles.append([f"Score, {where}", *ends.shown])
+        tiles.append([f"Score, {where}", *ends.score_texts])
         completions = f"{ends.end.count:,.0f} completions"
         notes.append(
             f"{where.capitalize()}: {ends.places} ({completions}){ends.gain_told}."

@@ -20,8 +20,8 @@ from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.report.series import evaluated_settings, evaluation_head
 from trl_grpo_ext.runs.recorded_run import FIGURES, RecordedRun
 from trl_grpo_ext.runs.resumed import KEY
+from trl_grpo_ext.runs.run_settings import conditions_of
 from trl_grpo_ext.runs.schema import About
-from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate
 from trl_grpo_ext.support.files import write_text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.settings import SETTINGS, write_settings
+from trl_grpo_ext.runs.run_settings import SETTINGS, write_settings
 from trl_grpo_ext.support.files import plain, write_json
 from trl_grpo_ext.support.text import shortened
 
@@ -71,11 +71,11 @@ def _properties(rewards: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def told(step: int, changes: Changes) -> str:
+def describe_changes(step: int, changes: Changes) -> str:
     """Write the changes of a resume as a phrase.
 
     Examples:
-        >>> told(8, {"short weight": [0.2, 0.9], "learning_rate": [1e-06, 0.001]})
+        >>> describe_changes(8, {"short weight": [0.2, 0.9], "learning_rate": [1e-06, 0.001]})
         "from step 8 on: short weight 0.2 -> 0.9, learning_rate 1e-06 -> 0.001 (the checkpoint's holds)"
     """
     parts = []

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from trl_grpo_ext.support.text import told
+from trl_grpo_ext.support.text import text_for_json
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """Convert a value to plain JSON: NaN and infinity become null, keys and unknown objects become text (see `told`).
+    """Convert a value to plain JSON: NaN and infinity become null, keys and unknown objects become text.
 
     With `digits`, floats are rounded to that many significant digits.
 
@@ -124,7 +124,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
         return {str(key): plain(item, digits) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [plain(item, digits) for item in value]
-    return told(value)
+    return text_for_json(value)
 
 
 def _plain_number(value: float, digits: int | None) -> float | None:

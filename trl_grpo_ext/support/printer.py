@@ -32,11 +32,11 @@ def print_json(record: Any) -> None:
     print(json.dumps(plain(record), indent=2, allow_nan=False))
 
 
-def shown(value: float | Interval | None, spec: str = "z.3f") -> str:
+def format_number(value: float | Interval | None, spec: str = "z.3f") -> str:
     """Format a number, or an interval's three; `-` if it is unknown.
 
     Examples:
-        >>> shown(0.25, ".0%"), shown(Interval(0.5, 0.25, 0.75)), shown(None)
+        >>> format_number(0.25, ".0%"), format_number(Interval(0.5, 0.25, 0.75)), format_number(None)
         ('25%', '0.500 [0.250, 0.750]', '-')
     """
     return "-" if value is None else format(value, spec)

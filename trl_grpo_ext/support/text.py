@@ -130,13 +130,13 @@ def is_picture(value: object) -> bool:
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+(?=>)")
 
 
-def told(value: object) -> str:
+def text_for_json(value: object) -> str:
     """Convert a value that JSON cannot hold to text, without memory addresses.
 
     Pictures and bytes become their size and a checksum, so that different contents have different texts.
 
     Examples:
-        >>> told(b"abc"), told(object()), told(Path("a"))
+        >>> text_for_json(b"abc"), text_for_json(object()), text_for_json(Path("a"))
         ('<3 bytes 352441c2>', '<object object>', 'a')
     """
     if is_picture(value):
@@ -145,7 +145,7 @@ def told(value: object) -> str:
         return f"<{len(value)} bytes {zlib.crc32(value):08x}>"
     if isinstance(value, set | frozenset):
         # Its own order depends on the process.
-        items = sorted(map(told, value))
+        items = sorted(map(text_for_json, value))
         return f"{{{', '.join(items)}}}"
     return _ADDRESS.sub("", str(value))
 

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 from trl_grpo_ext.mix.reward_function import TermReward
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.reward_plan import plan_rewards
-from trl_grpo_ext.runs.settings import run_settings
+from trl_grpo_ext.runs.run_settings import run_settings
 from trl_grpo_ext.trainer.guarded import GuardedFactory
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.run_callback import check_halt_on

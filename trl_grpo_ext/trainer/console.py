@@ -12,7 +12,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from transformers.trainer_utils import has_length
 
 from trl_grpo_ext.figures.logged import DRAWN_LIVE
-from trl_grpo_ext.support.progress import Progress
+from trl_grpo_ext.support.progress_bar import Progress
 
 
 class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here

@@ -22,8 +22,8 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.resumed import KEY, told, weight_at_start
-from trl_grpo_ext.runs.settings import conditions_of, without_credentials
+from trl_grpo_ext.runs.resumed import KEY, describe_changes, weight_at_start
+from trl_grpo_ext.runs.run_settings import conditions_of, without_credentials
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval, mean_of_known
 from trl_grpo_ext.support.files import plain, write_json, write_text
@@ -311,7 +311,7 @@ def section(card: Mapping[str, Any]) -> str:
         lines += [
             "",
             escaped(
-                f"The run was resumed with other settings {told(entry['step'], entry['changes'])}."
+                f"The run was resumed with other settings {describe_changes(entry['step'], entry['changes'])}."
             ),
         ]
     return "\n".join(lines)

@@ -24,7 +24,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.runs.listener import SUMMARY, RunListener
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
-from trl_grpo_ext.runs.resumed import Changes, record_start, told, write_start
+from trl_grpo_ext.runs.resumed import Changes, describe_changes, record_start, write_start
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.support.text import Once, did_you_mean, sentence
@@ -164,7 +164,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         if step and self.changes:
             logger.warning(
                 "The run goes on with other settings than it has had, %s.",
-                told(step, self.changes),
+                describe_changes(step, self.changes),
             )
         try:
             record_start(run_folder, step, self.changes, known_now)

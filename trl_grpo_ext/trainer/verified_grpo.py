@@ -26,7 +26,7 @@ from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.mix.reward_plan import RewardPlan, check_weights, plan_rewards
-from trl_grpo_ext.runs.settings import run_settings
+from trl_grpo_ext.runs.run_settings import run_settings
 from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once

@@ -11,9 +11,9 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import (
     MAX_SAID,
+    answer_of,
     ending,
     last_sentence,
-    said,
 )
 from trl_grpo_ext.answers.find.rejections import only_rejects
 from trl_grpo_ext.answers.read.signal_words import (
@@ -69,10 +69,10 @@ def with_asked_side(
         >>> asked = "Which is larger, 2/3 or 3/5?"
         >>> with_asked_side(FinalAnswer(problem="no_answer"), ["2/3"], "So 3/5 < 2/3.", asked).answers
         ('2/3',)
-        >>> with_asked_side(said("3/5"), ["2/3"], "$2/3$ is larger than $3/5$.", asked).answers
+        >>> with_asked_side(answer_of("3/5"), ["2/3"], "$2/3$ is larger than $3/5$.", asked).answers
         ('2/3',)
         >>> asked = "Bus 1 takes 9 minutes, bus 2 takes 8. Which bus is faster?"
-        >>> with_asked_side(said("1"), ["2"], "Bus 2 is faster than bus 1.", asked).answers
+        >>> with_asked_side(answer_of("1"), ["2"], "Bus 2 is faster than bus 1.", asked).answers
         ('2',)
         >>> with_asked_side(FinalAnswer(("Bus 2",), ("boxed",)), ["2"], "", asked).answers
         ('2',)
@@ -89,7 +89,7 @@ def with_asked_side(
     )
     if not side or is_hedged(sentence) or only_rejects(sentence, ""):
         return found
-    return said(side)
+    return answer_of(side)
 
 
 def _with_number(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:

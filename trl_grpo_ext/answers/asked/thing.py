@@ -11,7 +11,7 @@ from trl_grpo_ext.answers.find.asked import numbers, question_of, task_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
+from trl_grpo_ext.answers.find.last_sentence import answer_of, ending, last_sentence
 from trl_grpo_ext.answers.find.named_values import Part, is_same, spelling, told_values
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import OPPOSITES
@@ -120,7 +120,7 @@ def with_asked_thing(
     Examples:
         >>> asked = "There are 25 chickens and cows with 66 legs. How many chickens are there?"
         >>> for text in ("There are 17 chickens and 8 cows.", "Chickens: 17\\nCows: 8", "There are 17 cows."):
-        ...     found = with_asked_thing(said("17"), ["17"], text, asked)
+        ...     found = with_asked_thing(answer_of("17"), ["17"], text, asked)
         ...     found.problem or found.answers
         ('17',)
         ('17',)
@@ -244,8 +244,8 @@ def _of_asked(found: FinalAnswer, told: Mapping[int, str]) -> FinalAnswer:
         is_asked = 0 in told and is_same(result, told[0])
         if is_asked or not any(is_same(result, value) for value in others):
             return found
-        return said(told[0]) if 0 in told else FinalAnswer(problem="no_answer")
-    return said(told[0]) if 0 in told else found
+        return answer_of(told[0]) if 0 in told else FinalAnswer(problem="no_answer")
+    return answer_of(told[0]) if 0 in told else found
 
 
 @lru_cache(maxsize=256)

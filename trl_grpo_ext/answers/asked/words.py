@@ -9,7 +9,12 @@ from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, ending, said, without_bold
+from trl_grpo_ext.answers.find.last_sentence import (
+    MAX_SAID,
+    answer_of,
+    ending,
+    without_bold,
+)
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.signal_words import (
@@ -81,7 +86,7 @@ def with_asked_words(
             continue
         for gold in golds:
             if _adds_only(sentence, gold, question):
-                return said(gold)
+                return answer_of(gold)
     return found
 
 

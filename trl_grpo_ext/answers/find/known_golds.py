@@ -14,9 +14,9 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import (
     MAX_SAID,
+    answer_of,
     ending,
     last_sentence,
-    said,
     without_bold,
 )
 from trl_grpo_ext.answers.find.marks import box_answers
@@ -137,9 +137,9 @@ def with_known_golds(
     Examples:
         >>> with_known_golds(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
         ('2 or 5',)
-        >>> with_known_golds(said("$20"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
+        >>> with_known_golds(answer_of("$20"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
         ('(10, 20)',)
-        >>> with_known_golds(said("1789"), ["18th"], "1789 is in the 18th century.").answers
+        >>> with_known_golds(answer_of("1789"), ["18th"], "1789 is in the 18th century.").answers
         ('18th',)
     """
     text = (after_thinking(completion) or "").strip().removesuffix(".")
@@ -196,7 +196,7 @@ def _with_alternatives(
         sentence.replace(value, "it").replace("either ", "")
     ):
         return found
-    return said(value)
+    return answer_of(value)
 
 
 def _with_cases(
@@ -210,7 +210,7 @@ def _with_cases(
     if without_rejections(text) != text:
         return found
     told = case_values(ending(completion))
-    return said(", ".join(told)) if told else found
+    return answer_of(", ".join(told)) if told else found
 
 
 def _with_all_values(
@@ -233,7 +233,7 @@ def _with_all_values(
     new_runs = [run for run in runs if not all(value in known for value in run)]
     runs = new_runs or runs
     if len(runs) == 1 and not is_hedged(sentence):
-        return said(", ".join(runs[0]))
+        return answer_of(", ".join(runs[0]))
     values = said_values(sentence)
     is_denied = _DENIES_FIRST.match(sentence) is not None
     if len(values) not in sizes or is_hedged(sentence) or is_denied:
@@ -243,9 +243,9 @@ def _with_all_values(
     sentence_names = _NAMED.findall(sentence)
     is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1
     if is_of_one_name or all("=" in value for value in values):
-        return said(", ".join(values))
+        return answer_of(", ".join(values))
     amounts = [value.strip("$") for value in values]
-    return said(f"({', '.join(amounts)})")
+    return answer_of(f"({', '.join(amounts)})")
 
 
 def _with_item_values(
@@ -266,7 +266,7 @@ def _with_item_values(
         if len(told) != 1 or _DENIES_FIRST.match(item):
             return found
         values.append(told[0].strip("$"))
-    return said(f"({', '.join(values)})")
+    return answer_of(f"({', '.join(values)})")
 
 
 def _worked_out(text: str) -> str:
@@ -294,8 +294,8 @@ def _with_range(
     bounds = f"{low} to {high}"
     unit = _UNIT_OF.search(sentence, sentence.rfind(high) + len(high))
     if unit and is_unit(unit[1]):
-        return said(f"{bounds} {unit[1]}")
-    return said(bounds)
+        return answer_of(f"{bounds} {unit[1]}")
+    return answer_of(bounds)
 
 
 def _with_remainder(
@@ -313,7 +313,7 @@ def _with_remainder(
     # The sentence calls only the second value a remainder.
     if OF_REST.search(sentence, 0, start) or not OF_REST.search(sentence, start):
         return found
-    return said(f"{quotient} remainder {rest}")
+    return answer_of(f"{quotient} remainder {rest}")
 
 
 def _with_rank(
@@ -326,7 +326,7 @@ def _with_rank(
     ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
     if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
         return found
-    return said(sentence[slice(*ranks[0])])
+    return answer_of(sentence[slice(*ranks[0])])
 
 
 def _with_zero(
@@ -338,12 +338,12 @@ def _with_zero(
         return found
     sentence = last_sentence(ending(completion))
     if OF_REST.search(question) and _NOTHING.search(sentence):
-        return said("0")
+        return answer_of("0")
     none = _NONE.search(sentence[-MAX_SAID:])
     if none is None or not _HOW_MANY.search(question) or is_hedged(sentence):
         return found
     is_of_question = not none[1] or bool(stems(none[1]) & stems(question))
-    return said("0") if is_of_question else found
+    return answer_of("0") if is_of_question else found
 
 
 def _with_marked_zero(
@@ -368,7 +368,7 @@ def _with_outcome(
         return found
     sentence = last_sentence(ending(completion))
     outcome = outcome_of(sentence[-MAX_SAID:])
-    return said(outcome) if outcome and not is_hedged(sentence) else found
+    return answer_of(outcome) if outcome and not is_hedged(sentence) else found
 
 
 _RULES_OF_ALL = (with_listed_words, with_name_and_amount, _with_marked_zero)

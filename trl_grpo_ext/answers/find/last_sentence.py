@@ -40,7 +40,7 @@ def without_bold(text: str) -> str:
     return text
 
 
-def said(answer: str) -> FinalAnswer:
+def answer_of(answer: str) -> FinalAnswer:
     """Build the answer that a completion's last sentence gives."""
     return FinalAnswer((answer,), ("last_expression",))
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import ending, said
+from trl_grpo_ext.answers.find.last_sentence import answer_of, ending
 from trl_grpo_ext.answers.find.phrases import formal, informal
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -186,11 +186,11 @@ def with_named_values(
     """Take the values that a completion's end gives to the names of a gold with several, in any order and form.
 
     Examples:
-        >>> with_named_values(said("(5, 10)"), ["x = 10, y = 5"], "So y is 5 and x is 10.").answers
+        >>> with_named_values(answer_of("(5, 10)"), ["x = 10, y = 5"], "So y is 5 and x is 10.").answers
         ('x = 10, y = 5',)
-        >>> with_named_values(said("12"), ["12 chickens and 8 cows"], "Chickens: 8\\nCows: 12").answers
+        >>> with_named_values(answer_of("12"), ["12 chickens and 8 cows"], "Chickens: 8\\nCows: 12").answers
         ('8 chickens, 12 cows',)
-        >>> with_named_values(said("y = 2"), ["(3, 2)"], "So x = 3. Then y = 2.").answers
+        >>> with_named_values(answer_of("y = 2"), ["(3, 2)"], "So x = 3. Then y = 2.").answers
         ('x = 3, y = 2',)
     """
     end = ending(completion)
@@ -210,9 +210,9 @@ def with_named_values(
             continue
         same = [is_same(parts[place].value, value) for place, value in told.items()]
         if all(same) and len(told) == len(parts):
-            return found if _counts_another(end, told, parts, prompt) else said(asked)
+            return found if _counts_another(end, told, parts, prompt) else answer_of(asked)
         if not all(same):
-            return said(
+            return answer_of(
                 ", ".join(_with_value(parts[place], told[place]) for place in sorted(told))
             )
     return found
@@ -257,7 +257,7 @@ def with_labelled_lines(
 
     Examples:
         >>> asked = "Find its perimeter and its area."
-        >>> with_labelled_lines(said("40"), ["26, 40"], "Area: 8 * 5 = 40\\nPerimeter: 26", asked).answers
+        >>> with_labelled_lines(answer_of("40"), ["26, 40"], "Area: 8 * 5 = 40\\nPerimeter: 26", asked).answers
         ('(26, 8 * 5 = 40)',)
     """
     sizes = {_plain_size(gold) for gold in golds}
@@ -274,7 +274,7 @@ def with_labelled_lines(
     if sizes != {len(told)} or not is_marked or _NOT_ANNOUNCED.search(before):
         return found
     values = _in_asked_order([(line[1], line[2]) for line in told], prompt)
-    return said(f"({', '.join(values)})") if values else found
+    return answer_of(f"({', '.join(values)})") if values else found
 
 
 def _plain_size(gold: str) -> int:

@@ -17,7 +17,7 @@ from trl_grpo_ext.answers.find.asked import (
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
+from trl_grpo_ext.answers.find.last_sentence import answer_of, ending, last_sentence
 from trl_grpo_ext.answers.find.named_values import (
     GOES_ON,
     amount_size,
@@ -187,7 +187,7 @@ def with_name(
     Examples:
         >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
         ('Maria',)
-        >>> with_name(said("5"), ["Tom, 5"], "Tom has 5 more than Ann.").answers
+        >>> with_name(answer_of("5"), ["Tom, 5"], "Tom has 5 more than Ann.").answers
         ('Tom, 5',)
     """
     for gold in golds:
@@ -203,7 +203,7 @@ def with_name(
         sentence = _conclusion(found, ending(completion), name)
         if names(sentence, name, prompt):
             if split is None:
-                return said(gold)
+                return answer_of(gold)
             return _with_amount(found, sentence, split)
     return found
 
@@ -217,11 +217,11 @@ def with_listed_words(
     without it, too.
 
     Examples:
-        >>> with_listed_words(said("red"), ["red, blue"], "Answer: red and blue").answers
+        >>> with_listed_words(answer_of("red"), ["red, blue"], "Answer: red and blue").answers
         ('red, blue',)
-        >>> with_listed_words(said("2"), ["red, blue"], "1. **red**\n2. **blue**").answers
+        >>> with_listed_words(answer_of("2"), ["red, blue"], "1. **red**\n2. **blue**").answers
         ('red, blue',)
-        >>> with_listed_words(said("red"), ["red, blue"], "The colours are red, blue and pink.").answers
+        >>> with_listed_words(answer_of("red"), ["red, blue"], "The colours are red, blue and pink.").answers
         ('red',)
     """
     lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
@@ -245,7 +245,7 @@ def with_listed_words(
             wanted = sorted(wanted)
             readings = [sorted(items) for items in readings]
         if wanted in readings:
-            return replace(said(gold), marks=found.marks or ("last_expression",))
+            return replace(answer_of(gold), marks=found.marks or ("last_expression",))
     return found
 
 
@@ -445,7 +445,7 @@ def _named(gold: re.Match[str], amount: str) -> FinalAnswer:
     is_equal = amount_size(amount) == amount_size(asked) or is_same(
         _sized(asked), _sized(amount)
     )
-    return said(gold[0] if is_equal else f"{name}, {amount}")
+    return answer_of(gold[0] if is_equal else f"{name}, {amount}")
 
 
 def _sized(amount: str) -> str:

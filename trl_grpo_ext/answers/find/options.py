@@ -11,7 +11,7 @@ from functools import lru_cache
 from trl_grpo_ext.answers.find.asked import question_of, task_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
-from trl_grpo_ext.answers.find.last_sentence import ending, said
+from trl_grpo_ext.answers.find.last_sentence import answer_of, ending
 from trl_grpo_ext.answers.find.names import names
 from trl_grpo_ext.answers.read.choices import (
     DIFFER,
@@ -324,7 +324,7 @@ def with_letter(
     if read_choice(end.rpartition("\n")[2], options).problem == DIFFER:
         return FinalAnswer(problem="ambiguous")
     chosen = choice_said(end, options).labels
-    return said(min(chosen)) if len(chosen) == 1 else found
+    return answer_of(min(chosen)) if len(chosen) == 1 else found
 
 
 # The names of a quadrant's number, in order.

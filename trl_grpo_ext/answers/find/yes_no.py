@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
-from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
+from trl_grpo_ext.answers.find.last_sentence import answer_of, ending, last_sentence
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
@@ -132,9 +132,9 @@ def with_yes_or_no(
     Without the word, compare the last sentence with the question's words.
 
     Examples:
-        >>> with_yes_or_no(said("21"), ["no"], "It costs $21, so no, he can't.").answers
+        >>> with_yes_or_no(answer_of("21"), ["no"], "It costs $21, so no, he can't.").answers
         ('no',)
-        >>> with_yes_or_no(said("97"), ["yes"], "Yes. No, 97 is.").problem
+        >>> with_yes_or_no(answer_of("97"), ["yes"], "Yes. No, 97 is.").problem
         'hedged'
     """
     words = {gold.casefold().rstrip(".") for gold in golds}
@@ -151,7 +151,7 @@ def with_yes_or_no(
             told.append(word)
     if not told:
         answer = says_yes_or_no(last_sentence(text), prompt)
-        return said(answer) if answer else found
+        return answer_of(answer) if answer else found
     last = told[-1]
     is_item = _AMONG_OTHERS.search(text, max(last.start() - 1, 0)) or _WITH_NUMBERS.search(
         text
@@ -159,7 +159,7 @@ def with_yes_or_no(
     has_both = len({word[1].casefold() for word in told}) > 1
     if is_item or has_both or _is_turned(last[1], text[last.end() :], prompt):
         return FinalAnswer(problem="hedged")
-    return said(last[1])
+    return answer_of(last[1])
 
 
 def with_leading_yes_or_no(

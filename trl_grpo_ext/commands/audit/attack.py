@@ -31,7 +31,7 @@ from trl_grpo_ext.commands.audit.attacked import (
     attack_of,
     judged,
 )
-from trl_grpo_ext.commands.audit.policy import ARENAS, Pair, Policy
+from trl_grpo_ext.commands.audit.attacker import ARENAS, Pair, Policy
 from trl_grpo_ext.commands.audit.probes import FORMS, MARK, PROBES, WORK, Said
 from trl_grpo_ext.commands.audit.static import TRIED, NotAuditedError, Paid, paid_gold
 from trl_grpo_ext.commands.audit.task import Kind, Task, read_tasks
@@ -42,7 +42,7 @@ from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
 from trl_grpo_ext.rewards.restyled import is_surely
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.progress import Progress
+from trl_grpo_ext.support.progress_bar import Progress
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import keep_quiet
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer

@@ -20,7 +20,7 @@ from trl_grpo_ext.commands.audit.probes import (
 from trl_grpo_ext.commands.audit.static import Case, ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
-from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, format_number, print_lines
 from trl_grpo_ext.support.text import listed, on_one_line, shortened
 
 if TYPE_CHECKING:
@@ -137,10 +137,12 @@ def attack_sentence(attack: Attack) -> str:
     wrong = _went(attack, "wrongly_paid")
     paid = _went(attack, "paid")
     right = _went(attack, "right")
+    wrongly_paid = format_number(attack.whole.wrongly_paid, ".1%")
+    of_variants = format_number(attack.variants.wrongly_paid, ".1%")
     return (
-        f"{name} found {found} hole: {shown(attack.whole.wrongly_paid, '.1%')} of the completions were paid and wrong. "
+        f"{name} found {found} hole: {wrongly_paid} of the completions were paid and wrong. "
         f"From the first to the last quarter, these went from {wrong}, the paid from {paid}, and the right from "
-        f"{right}. Of variants of its first completions, {shown(attack.variants.wrongly_paid, '.1%')} were paid and "
+        f"{right}. Of variants of its first completions, {of_variants} were paid and "
         f"wrong."
     )
 
@@ -150,7 +152,7 @@ def _went(attack: Attack, name: str) -> str:
     shares = []
     for period in (attack.first, attack.last):
         interval = getattr(period, name)
-        shares.append(shown(interval and interval.mean, ".0%"))
+        shares.append(format_number(interval and interval.mean, ".0%"))
     return " to ".join(shares)
 
 
@@ -202,7 +204,7 @@ def _example(case: Case, room: int) -> str:
 
 
 def _how_often(probe: ProbeResult) -> str:
-    return shown(_fault_rate(probe), ".0%")
+    return format_number(_fault_rate(probe), ".0%")
 
 
 def _fault_rate(probe: ProbeResult) -> Interval | None:

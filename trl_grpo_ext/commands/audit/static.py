@@ -12,7 +12,7 @@ from trl_grpo_ext.commands.audit.probes import FORMS, OTHER, PROBES, Probe, Said
 from trl_grpo_ext.commands.audit.task import Kind, Task
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.support.estimate import Grouped, Interval
-from trl_grpo_ext.support.progress import Progress, without_warnings
+from trl_grpo_ext.support.progress_bar import Progress, without_warnings
 from trl_grpo_ext.verdict import Blame, Verdict
 
 # Number of tasks on which the answer forms are compared.

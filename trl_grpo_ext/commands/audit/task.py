@@ -9,7 +9,7 @@ from typing import Any, Literal
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.programs.sandbox.job import Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.program import reference_program
+from trl_grpo_ext.programs.suites.program_text import reference_program
 from trl_grpo_ext.programs.suites.read_row import read_row
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.restyled import surely_differ

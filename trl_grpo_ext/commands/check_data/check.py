@@ -33,7 +33,7 @@ from trl_grpo_ext.recipe.rows import spread
 from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
 from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 from trl_grpo_ext.support.files import plain
-from trl_grpo_ext.support.progress import without_warnings
+from trl_grpo_ext.support.progress_bar import without_warnings
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcomes
 
@@ -176,7 +176,7 @@ def _print_failed_environments(
 def _print_failures(failures: Sequence[VerifierFailure], split: _Split) -> None:
     """Print failures of verifiers, each with the completion that it fails on."""
     for one in failures:
-        print(one.told(split.name, split.lines))
+        print(one.describe(split.name, split.lines))
         if not one.is_unsubmitted:
             print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
 

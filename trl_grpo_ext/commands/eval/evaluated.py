@@ -18,7 +18,7 @@ from trl_grpo_ext.runs.recorded_run import EVALUATION, FIGURES, RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.files import write_json
-from trl_grpo_ext.support.text import told
+from trl_grpo_ext.support.text import text_for_json
 
 # Two answers either agree or share the vote equally, so maj@2 would equal pass@1.
 FEWEST_VOTES = 3
@@ -172,7 +172,9 @@ def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures
     for rows in card.members:
         first = card.samples[rows[0]]
         # Sorted, since two evaluations may have the columns in another order.
-        identity = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=told)
+        identity = json.dumps(
+            [first.prompt, dict(first.row)], sort_keys=True, default=text_for_json
+        )
         key = hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()
         values = {**_outcomes(card, rows, ks), **_term_scores(card, rows)}
         tokens = card.tokens[list(rows)]

@@ -10,18 +10,23 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 
-from trl_grpo_ext.commands.eval.comparison import Difference, compare, others_told, sentence
 from trl_grpo_ext.commands.eval.evaluated import (
     FEWEST_VOTES,
     QUANTILES,
     Evaluated,
     keep_figures,
 )
+from trl_grpo_ext.commands.eval.paired_evaluations import (
+    Difference,
+    compare,
+    others_told,
+    sentence,
+)
 from trl_grpo_ext.commands.tally import told_range, told_reasons, told_verdicts
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import write_json
-from trl_grpo_ext.support.printer import WholeTable, print_json, print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, format_number, print_json, print_lines
 from trl_grpo_ext.verdict import Status
 
 # Line width of a model's label, in characters: as wide as an interval without signs.
@@ -118,18 +123,19 @@ def _table(
     for name in _figures(found):
         intervals = [one.interval(name) for one in found]
         spec = _spec(name, intervals, most_chars)
-        cells = [shown(interval, spec) for interval in intervals]
+        cells = [format_number(interval, spec) for interval in intervals]
         if differences:
             difference = differences.get(name)
-            cells.append(shown(difference and difference.interval, spec))
+            cells.append(format_number(difference and difference.interval, spec))
         table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
         cells = [
-            shown(record["tokens"] and record["tokens"][name], ".0f") for record in records
+            format_number(record["tokens"] and record["tokens"][name], ".0f")
+            for record in records
         ]
         table.add_row(f"  {name}", *cells)
     # Without decimals, since 100.0% [87.5%, 100.0%] would take room from the names.
-    cells = [shown(record["cut"], ".0%") for record in records]
+    cells = [format_number(record["cut"], ".0%") for record in records]
     table.add_row("cut", *cells)
     return table
 
@@ -138,7 +144,7 @@ def _spec(name: str, intervals: Sequence[Interval | None], most_chars: int) -> s
     """Choose a figure's format, with fewer decimals if its intervals would take room from the names."""
     formats = TOKEN_FORMATS if name == "tokens" else SCORE_FORMATS
     for spec in formats:
-        widest = max(len(shown(interval, spec)) for interval in intervals)
+        widest = max(len(format_number(interval, spec)) for interval in intervals)
         if widest <= most_chars:
             return spec
     return formats[-1]

@@ -294,7 +294,10 @@ def _sentence(
         return (
             "There is nothing to go by: no prompt has two completions that could be judged."
         )
-    teaches = f"{told(live)} of the groups of {size} have something to teach, at a success rate of {told(rate)}"
+    teaches = (
+        f"{interval_text(live)} of the groups of {size} have something to teach, at a success rate of "
+        f"{interval_text(rate)}"
+    )
     if live.mean >= LEAST_LIVE:
         return f"Go: {teaches}."
     if rate.mean > 1 / 2:
@@ -308,7 +311,7 @@ def _sentence(
     return f"Too hard: {teaches}. Take easier data, or more completions a group."
 
 
-def told(one: Interval | None) -> str:
+def interval_text(one: Interval | None) -> str:
     """Format a share with its interval: `43 % [35 %, 51 %]`; `-` if it is unknown."""
     if one is None:
         return "-"
@@ -333,16 +336,18 @@ def show_probe(folder: Path, *, as_json: bool) -> None:
 
 
 def _lines(found: Probe) -> list[str]:
-    kinds = ", ".join(f"{name} {told(share)}" for name, share in found.kinds.items())
+    kinds = ", ".join(
+        f"{name} {interval_text(share)}" for name, share in found.kinds.items()
+    )
     differs = ", ".join(f"{term} {percent(share)}" for term, share in found.differs.items())
     lines = [
         found.sentence,
         f"{found.prompts} prompts, {found.samples} completions each; in brackets, 95 % intervals.",
-        f"success rate     {told(found.rate)}",
+        f"success rate     {interval_text(found.rate)}",
         f"prompts solved   {kinds}",
     ]
     for size, share in found.live.items():
-        line = f"groups of {size:<7}{told(share)} live"
+        line = f"groups of {size:<7}{interval_text(share)} live"
         if share is not None:
             line += f", {1000 * share.mean / size:.0f} live groups per 1,000 completions"
         if size == found.best_size:
@@ -350,9 +355,9 @@ def _lines(found: Probe) -> list[str]:
         lines.append(line)
     return [
         *lines,
-        f"cut              {told(found.cut)}",
-        f"not readable     {told(found.unparsed)}",
-        f"no verdict       {told(found.void)}",
+        f"cut              {interval_text(found.cut)}",
+        f"not readable     {interval_text(found.unparsed)}",
+        f"no verdict       {interval_text(found.void)}",
         f"differ in groups {differs}",
         f"judging          {1e3 * found.seconds:.2g} ms a completion",
     ]

@@ -12,7 +12,7 @@ from trl_grpo_ext.commands.replay.changes import Comparison, TermChanges
 from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.figures.batch_totals import BatchTotals
-from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, format_number, print_lines
 from trl_grpo_ext.support.text import on_one_line
 
 # Longest prompt or completion, in characters.
@@ -46,7 +46,7 @@ def _terms(replayed: ReplayedRun) -> WholeTable:
     for name, term in comparison.terms.items():
         weights = [_weight(side, name) for side in sides]
         of_advantages = [_percent(share.get(name)) for share in shares]
-        values = [shown(side.value(name), ".3f") for side in sides]
+        values = [format_number(side.value(name), ".3f") for side in sides]
         source = replayed.sources.get(name, "gone")
         if term.changed:
             source = f"{term.changed} differ"
@@ -56,7 +56,7 @@ def _terms(replayed: ReplayedRun) -> WholeTable:
     if not {"0%", "-"}.issuperset(others):
         table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
     table.add_section()
-    means = [shown(side.reward, ".3f") for side in sides]
+    means = [format_number(side.reward, ".3f") for side in sides]
     table.add_row("total", "", "", _both(*means), f"{comparison.changed} differ")
     if any(side.void for side in sides):
         counts = [str(side.void) for side in sides]
@@ -86,7 +86,11 @@ def _groups(comparison: Comparison) -> WholeTable:
     table = _table("groups", "before", "after")
     for kind, (before, after) in comparison.groups.shares().items():
         if before or after:
-            table.add_row(kind.replace("_", " "), shown(before, ".1%"), shown(after, ".1%"))
+            table.add_row(
+                kind.replace("_", " "),
+                format_number(before, ".1%"),
+                format_number(after, ".1%"),
+            )
     return table
 
 
@@ -137,7 +141,7 @@ def _verdict_examples(term: TermChanges) -> Iterator[str]:
 
 def _made_up(example: Mapping[str, Any], side: str) -> str:
     """Format a total reward with its terms."""
-    total = shown(example[f"{side}_total"], ".3f")
+    total = format_number(example[f"{side}_total"], ".3f")
     parts = [f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items()]
     if not parts:
         return total
@@ -185,9 +189,9 @@ def _weight(side: BatchTotals, term: str) -> str:
     # A schedule moves the weight.
     if len(set(weights)) > 1:
         return f"{weights[0]:.3g}..{weights[-1]:.3g}"
-    return shown(next(iter(weights), None), ".3g")
+    return format_number(next(iter(weights), None), ".3g")
 
 
 def _percent(value: float | None) -> str:
     # A small negative share is rounded to -0%.
-    return shown(value, ".0%").replace("-0%", "0%")
+    return format_number(value, ".0%").replace("-0%", "0%")

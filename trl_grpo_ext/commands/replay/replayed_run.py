@@ -22,7 +22,7 @@ from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.settings import functions_beside
+from trl_grpo_ext.runs.run_settings import functions_beside
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import listed
 

@@ -11,7 +11,7 @@ from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
-from trl_grpo_ext.runs.settings import verifier_identity
+from trl_grpo_ext.runs.run_settings import verifier_identity
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Blame, Verdict

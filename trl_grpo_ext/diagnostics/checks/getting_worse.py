@@ -17,7 +17,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import gain, term_level
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
-from trl_grpo_ext.runs.resumed import told
+from trl_grpo_ext.runs.resumed import describe_changes
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 # Ours, tried in test_diagnosis_cases.py.
@@ -258,7 +258,7 @@ def _of_settings(window: Window, fall: Decline) -> Iterator[Change]:
     for resume in window.settings.get("resumed") or ():
         if resume["step"] >= fall.steps[0] and resume["changes"]:
             yield Change(
-                f"the run goes on with other settings {told(resume['step'], resume['changes'])}",
+                f"the run goes on with other settings {describe_changes(resume['step'], resume['changes'])}",
                 "the earlier settings",
             )
 

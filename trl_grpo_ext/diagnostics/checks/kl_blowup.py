@@ -33,7 +33,7 @@ from trl_grpo_ext.diagnostics.window import (
 )
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.runs.resumed import told
+from trl_grpo_ext.runs.resumed import describe_changes
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
 # Ours, tried in test_fault_injection.py (a learning rate that breaks the policy) and test_healthy_runs.py.
@@ -124,7 +124,7 @@ def _told_broken(window: Window, effect: str, *, is_endless: bool) -> tuple[str,
     """Return sentence and action for a broken policy, by the likeliest cause."""
     for resume in reversed(window.settings.get("resumed") or ()):
         if resume["changes"]:
-            since = told(resume["step"], resume["changes"])
+            since = describe_changes(resume["step"], resume["changes"])
             sentence = f"The run was resumed with other settings {since}. Now {effect}."
             return (
                 sentence,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
-from trl_grpo_ext.runs.settings import SAMPLING
+from trl_grpo_ext.runs.run_settings import SAMPLING
 from trl_grpo_ext.support.setting_checks import is_number
 
 # The highest value of each setting that leaves texts as they are. Ours, tried with the bundled model: at a temperature

@@ -18,7 +18,7 @@ from trl_grpo_ext.programs.sandbox.job import (
     no_verdict,
     run_each_once,
 )
-from trl_grpo_ext.programs.sandbox.packages import Shown, shown
+from trl_grpo_ext.programs.sandbox.packages import VisiblePackages, visible_packages
 from trl_grpo_ext.programs.sandbox.probe import best_isolation
 from trl_grpo_ext.programs.sandbox.stdio_run import run_cases
 from trl_grpo_ext.programs.sandbox.zygote import LostError, Zygote
@@ -98,7 +98,7 @@ class LocalSandbox:
             IsolationError: if a wall is missing.
             LostError: if the zygote could not start.
         """
-        with self._zygotes.lend(shown(self._packages)):
+        with self._zygotes.lend(visible_packages(self._packages)):
             return self.isolation.value
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
@@ -111,7 +111,7 @@ class LocalSandbox:
         zygotes = self._zygotes
 
         def run_one(job: Job) -> RunResult:
-            return _run(zygotes, job, shown(self._packages, job.imports))
+            return _run(zygotes, job, visible_packages(self._packages, job.imports))
 
         def run(distinct: list[Job]) -> list[RunResult | None]:
             return spread(run_one, distinct, threads=self.size, cancel=self.close)
@@ -127,7 +127,7 @@ class LocalSandbox:
             IsolationError: if a wall is missing.
             LostError: if the zygote could not start.
         """
-        with self._zygotes.lend(shown(self._packages)) as zygote:
+        with self._zygotes.lend(visible_packages(self._packages)) as zygote:
             yield zygote
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ def _run_on(zygote: Zygote, job: Job) -> RunResult:
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def _run(zygotes: Lender[Zygote], job: Job, wanted: Shown) -> RunResult:
+def _run(zygotes: Lender[Zygote], job: Job, wanted: VisiblePackages) -> RunResult:
     """Run a job on a zygote that shows the wanted packages; retry on another zygote if the sandbox fails."""
     failure = ""
     for _ in range(ATTEMPTS):

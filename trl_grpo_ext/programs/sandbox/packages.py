@@ -53,7 +53,7 @@ _left_out = Once()
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisiblePackages:
     """Packages that programs may import besides Python's library.
 
     Attributes:
@@ -75,7 +75,7 @@ class Shown:
         return any(each == name or each.startswith(f"{name}.") for each in shown)
 
 
-NOTHING = Shown()
+NOTHING = VisiblePackages()
 
 
 def check_packages(packages: Sequence[str]) -> None:
@@ -106,7 +106,9 @@ def check_packages(packages: Sequence[str]) -> None:
         _check_folder(Path(each).resolve())
 
 
-def shown(packages: Sequence[str] = (), imports: Iterable[str] = ()) -> Shown:
+def visible_packages(
+    packages: Sequence[str] = (), imports: Iterable[str] = ()
+) -> VisiblePackages:
     """Return the packages for programs: numpy, requested packages, and everything that these require.
 
     Args:
@@ -128,7 +130,7 @@ def is_refused(package: str) -> bool:
 @lru_cache(maxsize=256)
 def _shown(
     packages: tuple[str, ...], imports: tuple[str, ...], _path: tuple[str, ...]
-) -> Shown:
+) -> VisiblePackages:
     named = [each for each in packages if installed.find(each)]
     folders = dict.fromkeys(
         str(Path(each).resolve()) for each in packages if each not in named
@@ -140,7 +142,7 @@ def _shown(
     times: Counter[str] = Counter()
     targets: dict[str, str] = {}
     searched: set[str] = set()
-    # Sorted, because idle zygotes are found by equal `Shown` values.
+    # Sorted, because idle zygotes are found by equal `VisiblePackages`.
     for place in sorted(places, key=lambda place: place.path):
         # Portions of a namespace package share a name, so each gets a folder of its own.
         home = f"{_PACKAGES}{times[place.name] or ''}"
@@ -151,7 +153,7 @@ def _shown(
     for number, folder in enumerate(folders):
         targets[f"{_FOLDER}/{number}"] = folder
         path.append(f"{_FOLDER}/{number}")
-    return Shown(tuple(targets.items()), tuple(path))
+    return VisiblePackages(tuple(targets.items()), tuple(path))
 
 
 def _with_required(name: str) -> Iterator[Place]:

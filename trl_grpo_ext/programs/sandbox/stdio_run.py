@@ -28,7 +28,7 @@ from trl_grpo_ext.programs.sandbox.monitor import (
     read_exit,
     tell,
 )
-from trl_grpo_ext.programs.sandbox.printed import first_difference
+from trl_grpo_ext.programs.sandbox.output_comparison import first_difference
 from trl_grpo_ext.programs.sandbox.zygote import Exit, Zygote
 from trl_grpo_ext.workers.frames import Inbox
 

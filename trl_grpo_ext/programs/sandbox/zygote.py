@@ -20,7 +20,7 @@ from typing import Any
 
 from trl_grpo_ext.programs.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.programs.sandbox.job import Limits
-from trl_grpo_ext.programs.sandbox.packages import NOTHING, Shown
+from trl_grpo_ext.programs.sandbox.packages import NOTHING, VisiblePackages
 from trl_grpo_ext.workers.frames import Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
 
@@ -63,7 +63,7 @@ class Zygote(ChildProcess):
         LostError: if the process could not start.
     """
 
-    def __init__(self, isolation: Isolation, shown: Shown = NOTHING) -> None:
+    def __init__(self, isolation: Isolation, shown: VisiblePackages = NOTHING) -> None:
         self.namespaces = isolation.namespaces
         """Whether each child has a process tree of its own."""
         # Without a private file system, programs begin in this folder and find links to their packages there.
@@ -227,7 +227,7 @@ def zygote_mark() -> str:
     return f"trl_grpo_ext zygote of {os.getpid()};"
 
 
-def _config(isolation: Isolation, shown: Shown, folder: str) -> dict[str, Any]:
+def _config(isolation: Isolation, shown: VisiblePackages, folder: str) -> dict[str, Any]:
     """Return the settings of a zygote whose programs begin in this folder."""
     return {
         "namespaces": isolation.namespaces,

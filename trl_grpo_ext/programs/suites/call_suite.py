@@ -18,7 +18,7 @@ from typing import NamedTuple
 from trl_grpo_ext.programs.sandbox.job import CallSuite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.namesakes import HOME_OF, Namesakes, called, handed_on
-from trl_grpo_ext.programs.suites.program import PromptCode
+from trl_grpo_ext.programs.suites.program_text import PromptCode
 from trl_grpo_ext.programs.suites.solution_imports import (
     imports_solution,
     is_solution_import,

@@ -19,7 +19,11 @@ from trl_grpo_ext.programs.suites.cases import (
     suite_from_pairs,
 )
 from trl_grpo_ext.programs.suites.namesakes import defined_names
-from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code
+from trl_grpo_ext.programs.suites.program_text import (
+    PromptCode,
+    complete_program,
+    prompt_code,
+)
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,

@@ -16,7 +16,7 @@ from trl_grpo_ext.programs.suites.columns import (
     suite_from_row,
 )
 from trl_grpo_ext.programs.suites.left_out import with_names_left_out
-from trl_grpo_ext.programs.suites.program import (
+from trl_grpo_ext.programs.suites.program_text import (
     PromptCode,
     complete_program,
     prompt_code,

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from trl_grpo_ext.answers.acceptance import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.find.named_values import in_order
-from trl_grpo_ext.answers.policy import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import (
     Labelled,

@@ -7,7 +7,7 @@ from growth import grows_linearly
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.programs.sandbox.printed import first_difference
+from trl_grpo_ext.programs.sandbox.output_comparison import first_difference
 
 
 def same_output(printed: bytes, expected: str) -> bool:

@@ -12,7 +12,7 @@ import transformers
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.commands.audit.task import Kind
 from trl_grpo_ext.sample import Prompt
-from trl_grpo_ext.support.progress import Progress
+from trl_grpo_ext.support.progress_bar import Progress
 
 # Supervised phase: optimizer steps, pairs per step, learning rate.
 STEPS, BATCH, RATE = 250, 32, 2e-3

@@ -401,7 +401,7 @@ def complete_program(
     whole and defines the entry point is dedented, not treated as a body.
 
     Examples:
-        >>> from trl_grpo_ext.programs.suites.program import prompt_code
+        >>> from trl_grpo_ext.programs.suites.program_text import prompt_code
         >>> code = prompt_code("def double(x):\n    '''Twice x.'''\n", "double")
         >>> complete_program("    return 2 * x\n", code, "double")
         "def double(x):\n    '''Twice x.'''\n    return 2 * x\n"
