@@ -14,6 +14,7 @@ from trl_grpo_ext.support.setting_checks import check_whole, is_number
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_correct")
+_A_LIMIT = "a number of tokens, such as the trainer's max_completion_length"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,7 @@ class OverlongVerifier(Verifier):
         # The trainer tells the limit later, by `for_limit`, which makes a copy and so checks it.
         if self.max_completion_len is None:
             return
-        check_whole(
-            "max_completion_len", self.max_completion_len, "a number of tokens", least=1
-        )
+        check_whole("max_completion_len", self.max_completion_len, _A_LIMIT, least=1)
         check_whole(
             "soft_punish_cache",
             self._cache,
@@ -171,7 +170,7 @@ class CosineLengthVerifier(Rescored):
 
     def __post_init__(self) -> None:
         if self.max_len is not None:
-            check_whole("max_len", self.max_len, "a number of tokens", least=1)
+            check_whole("max_len", self.max_len, _A_LIMIT, least=1)
         bounds = [getattr(self, bound) for bound in BOUNDS]
         if not all(is_number(bound) for bound in bounds) or bounds != sorted(bounds):
             raise ValueError(

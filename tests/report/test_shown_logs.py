@@ -107,6 +107,6 @@ def test_of_many_terms_the_mean_of_each_is_shown_and_the_users_own_figures_stay(
 
 def test_other_words_than_compact_and_full_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"no metrics 'all'\. Valid are: .compact., .full."
+        ValueError, match=r"metrics cannot be 'all'\. Valid are: .compact., .full."
     ):
         VerifiedGRPOConfig(output_dir="run", use_cpu=True, bf16=False, metrics="all")

@@ -424,7 +424,7 @@ def test_every_language_that_may_be_named_is_one_that_the_detector_knows() -> No
         ({"language": "english"}, "ISO 639-1 code such as 'en' or 'zh', got 'english'"),
         ({"language": "xx"}, "got 'xx'"),
         ({"language": "en", "column": "lang"}, "either language=.*or column="),
-        ({"part": "thoughts"}, "There is no part 'thoughts'"),
+        ({"part": "thoughts"}, "part cannot be 'thoughts'"),
         ({"threshold": 0}, "above 0 and up to 1; got 0"),
         ({"threshold": 1.1}, "above 0 and up to 1; got 1.1"),
         ({"min_words": 0}, "1 or more; got 0"),

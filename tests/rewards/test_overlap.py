@@ -298,7 +298,7 @@ def test_an_empty_gold_is_skipped_and_listed(gold: Any, reason: str) -> None:
         ({"separator": ""}, "between two items"),
         ({"max_items": 0}, "1 or more"),
         ({"measure": "recall"}, "max_items"),
-        ({"answer_from": "tag"}, "no answer_from"),
+        ({"answer_from": "tag"}, "answer_from cannot be"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

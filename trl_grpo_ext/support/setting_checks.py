@@ -34,11 +34,11 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         >>> check_choice("part", "finl", ["final", "whole"])
         Traceback (most recent call last):
             ...
-        ValueError: There is no part 'finl'. Did you mean `final`?
+        ValueError: part cannot be 'finl'. Did you mean `final`?
     """
     known = list(choices)
     if value not in known:
-        raise ValueError(f"There is no {name} {value!r}. {did_you_mean(str(value), known)}")
+        raise ValueError(f"{name} cannot be {value!r}. {did_you_mean(str(value), known)}")
 
 
 def check_whole(
@@ -101,4 +101,4 @@ def check_number(
 def check_seconds(name: str, seconds: object) -> None:
     """Raise a ValueError unless a setting is a number of seconds above 0; infinity is allowed."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        raise ValueError(f"{name} is a number of seconds above 0, got {seconds!r}.")
+        raise ValueError(f"{name} is a number of seconds, above 0; got {seconds!r}.")
