@@ -15,7 +15,7 @@ from trl_grpo_ext.rewards.composed import (
     unscored_first,
     within_unit,
 )
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import check_choice
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 PassOn = Literal["bad_data", "unscored"]
@@ -213,10 +213,7 @@ class FirstScored(Composition):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pass_on not in get_args(PassOn):
-            raise ValueError(
-                f"{self.__name__} has no pass_on {self.pass_on!r}. {did_you_mean(str(self.pass_on), get_args(PassOn))}"
-            )
+        check_choice("pass_on", self.pass_on, get_args(PassOn))
 
     def is_decided(self, verdict: Verdict) -> bool:
         if verdict.score is not None:

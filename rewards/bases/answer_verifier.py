@@ -55,7 +55,7 @@ class GoldVerifier(Verifier):
 
     @property
     def tolerance(self) -> Tolerance:
-        """The tolerance of numbers; verifiers that compare texts hardly need one."""
+        """The tolerance by which two golds are told apart: 1e-6, unless a verifier has its own."""
         return Tolerance(absolute=1e-6, relative=0.0)
 
     def check_columns(self, columns: Collection[str]) -> None:

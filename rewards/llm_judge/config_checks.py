@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from trl_grpo_ext.support.setting_checks import check_number
-
 # Fields that the verifier sets itself, or that would make the reply more than one message.
 OWN_KEYS = ("messages", "model", "n", "stream")
 
@@ -74,13 +72,6 @@ def check_api_key_env(name: object) -> None:
         raise ValueError(
             f"The environment variable {name} holds characters that no key has."
         )
-
-
-def check_pass_mark(mark: object, best: float) -> None:
-    """Raise a ValueError unless the pass mark is None, or a number above 0 and up to the best score."""
-    if mark is None:
-        return
-    check_number("pass_mark", mark, "the least score that passes", above=0, most=best)
 
 
 def check_extra_body(extra: object) -> None:

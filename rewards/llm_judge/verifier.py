@@ -132,7 +132,14 @@ class LlmJudgeVerifier(BatchVerifier):
             )
         object.__setattr__(self, "base_url", config_checks.check_base_url(self.base_url))
         config_checks.check_api_key_env(self.api_key_env)
-        config_checks.check_pass_mark(self.pass_mark, BEST)
+        if self.pass_mark is not None:
+            check_number(
+                "pass_mark",
+                self.pass_mark,
+                "the least score that passes",
+                above=0,
+                most=BEST,
+            )
         config_checks.check_extra_body(self.extra_body)
         check_whole("concurrency", self.concurrency, least=1)
         # The client takes no infinite timeout.

@@ -54,8 +54,12 @@ from trl_grpo_ext.rewards.unit_tests.scoring import (
     with_hidden_import,
 )
 from trl_grpo_ext.sample import Prompt, Sample
-from trl_grpo_ext.support.setting_checks import check_number, check_seconds, check_whole
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.setting_checks import (
+    check_choice,
+    check_number,
+    check_seconds,
+    check_whole,
+)
 from trl_grpo_ext.verdict import Verdict, skipped
 
 if TYPE_CHECKING:
@@ -169,8 +173,8 @@ class UnitTestVerifier(BatchVerifier):
             )
         # Raises a ValueError for an invalid limit.
         _ = self.limits
-        _check_known("scoring", self.scoring, get_args(Scoring))
-        _check_known("part", self.part, get_args(Part))
+        check_choice("scoring", self.scoring, get_args(Scoring))
+        check_choice("part", self.part, get_args(Part))
         self._check_part()
         # Without tests there is nothing to score, hide or fool.
         looks_at_tests = (
@@ -438,13 +442,6 @@ class _Task:
     job: Job
     shown: str
     groups: Groups | None
-
-
-def _check_known(argument: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(
-            f"There is no {argument} {value!r}. {did_you_mean(str(value), known)}"
-        )
 
 
 _checked: WeakSet[Sandbox] = WeakSet()

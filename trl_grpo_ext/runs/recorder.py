@@ -46,9 +46,9 @@ class Recorder(RunListener):
 
     Args:
         run_folder: The folder of the run.
-        keep_every: How many training batches there are to each one that is kept.
-        opening: How many of the run's first training batches are kept.
-        cited: How many training batches are kept of those up to a step that is cited, at most `RECENT`.
+        keep_every: Of the older training batches, each n-th is kept.
+        opening: The number of the run's first training batches that are kept.
+        cited: The number of training batches that `cite` keeps, the last ones up to a step; at most `RECENT`.
 
     Raises:
         OSError: Writing failed, for example on a full disk.

@@ -1,8 +1,9 @@
 """A time budget for judging a batch. Samples without a verdict when it is spent are grader errors, never a score of 0.
 
 All code that judges many completions asks `seconds_left`: `spread` (used by workers and sandboxes), Ray clusters, model
-judges, and the loops over a verifier in this process. Between the trainer, which sets the budget, and this code stand
-verifiers, also those of users: so the budget is a context variable, and no argument of `judge_samples`.
+judges, and the loops over a verifier in this process. The trainer sets the budget. Verifiers, also those of users,
+stand between the trainer and the code that asks. Their `judge_samples` has no argument for a budget, so a context
+variable holds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of settings: a bad setting is a ValueError with its name, what it is, its bounds, and what was given."""
+"""Refuse bad settings: a ValueError tells the setting's name, meaning, bounds and value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise a ValueError unless a setting is one of its choices.
+    """Raise a ValueError for a setting outside its choices.
 
     Examples:
         >>> check_choice("part", "finl", ["final", "whole"])

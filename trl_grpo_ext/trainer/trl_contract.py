@@ -62,10 +62,10 @@ class Generated(NamedTuple):
 
 
 def read_generated(result: Sequence[Any], prompts: int) -> Generated:
-    """Take completions from the places that they have in the result of TRL's `_generate`.
+    """Read token ids, tool masks and completions from their places in the result of TRL's `_generate`.
 
     Raises:
-        RuntimeError: if something else is there.
+        RuntimeError: if a place holds another kind of value, or not one value per prompt.
 
     Examples:
         >>> read_generated(([[1]], [[5, 6]], None, ["4"], 3), prompts=1).completions
@@ -76,11 +76,11 @@ def read_generated(result: Sequence[Any], prompts: int) -> Generated:
         RuntimeError: TRL's `_generate` does not return completions at the places that trl_grpo_ext knows: ...
     """
     _, ids, masks, completions, *_ = result
-    one_each = [part for part in (ids, masks, completions) if part is not None]
+    parts = [ids, completions]
+    if masks is not None:
+        parts.append(masks)
     is_known = (
-        ids is not None
-        and completions is not None
-        and all(len(part) == prompts for part in one_each)
+        all(part is not None and len(part) == prompts for part in parts)
         and all(map(_is_completion, completions))
         and not any(map(_is_completion, ids))
     )
@@ -93,7 +93,7 @@ def read_generated(result: Sequence[Any], prompts: int) -> Generated:
 
 
 def _is_completion(value: Any) -> bool:
-    """Return whether a value is a text or a nonempty list of messages."""
+    """Check for a text, or for a nonempty list of messages."""
     return isinstance(value, str) or (len(value) > 0 and isinstance(value[0], Mapping))
 
 
